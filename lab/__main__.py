@@ -97,7 +97,7 @@ def up(
     try:
         with Lab(options) as lab:
             _show(lab)
-            _keep_up(lab, rate=rate)
+            _run_until_signalled(lab, rate=rate)
     except _Ended:
         click.echo("stopped")
     except LabError as exc:
@@ -136,10 +136,10 @@ def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
     if alerts:
         from lab.demo import alerts as demo_alerts  # noqa: PLC0415
 
-        return partial(demo_alerts.show, once=once)
+        return partial(demo_alerts.run_demo, once=once)
     from lab.demo import fleet  # noqa: PLC0415
 
-    return fleet.once if once else fleet.watch
+    return fleet.once if once else fleet.run_demo
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
@@ -174,18 +174,18 @@ def _show(lab: Lab) -> None:
     sys.stdout.flush()
 
 
-def _keep_up(lab: Lab, *, rate: float) -> None:
+def _run_until_signalled(lab: Lab, *, rate: float) -> None:
     load = Load(lab, rate_per_s=rate, duration_s_max=UP_S_MAX) if rate > 0 else None
     if load is not None:
         load.start()
     try:
-        _watch(lab)
+        _wait_for_signal(lab)
     finally:
         if load is not None:
             load.stop()
 
 
-def _watch(lab: Lab) -> None:
+def _wait_for_signal(lab: Lab) -> None:
     """Sleep until a signal; say so, once each, when a process ends by itself."""
     known = set(lab.pids)
     deadline = time.monotonic() + UP_S_MAX

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer
 
 from lab.check import console_consumer
 from lab.cluster.connect_client import ConnectApi
-from lab.cluster.kafka_client import ask_log_bounds, settings
+from lab.cluster.kafka_client import request_log_bounds, settings
 from lab.cluster.lab import ClusterName, Lab
 from lab.json_text import text
 from lab.product.offsetwatch import Product, not_read_since
@@ -242,7 +242,7 @@ def _expect_end(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OffsetLocation:
     """Where a Connect cluster, or one of its connectors, keeps source offsets."""
 
     kafka: ClusterName
@@ -252,8 +252,8 @@ class Kept:
 def with_consoles(
     product: Product,
     lab: Lab,
-    clusters: Mapping[str, Kept],
-    dedicated: Mapping[tuple[str, str], Kept] | None = None,
+    clusters: Mapping[str, OffsetLocation],
+    dedicated: Mapping[tuple[str, str], OffsetLocation] | None = None,
 ) -> Tally:
     """
     Offsets and syncs as Kafka's and MirrorMaker's own tools print them, log offsets included.
@@ -282,7 +282,7 @@ def with_consoles(
     for connector in connectors["connectors"]:
         key = (connector["connect_cluster"], connector["name"])
         item = own.get(key) or clusters[key[0]]
-        _expect_places(tally, connector, before[item], after[item])
+        _expect_positions(tally, connector, before[item], after[item])
     for flow in flows["flows"]:
         for item in synced:
             if flow["offset_syncs"] == f"{item.kafka}/{item.topic}":
@@ -290,24 +290,25 @@ def with_consoles(
     return tally
 
 
-def _sync_topics(product: Product) -> frozenset[Kept]:
+def _sync_topics(product: Product) -> frozenset[OffsetLocation]:
     """The offset-syncs topics of all flows."""
     named = [flow["offset_syncs"] for flow in product.get("/api/v1/flows")["flows"]]
     results = [name.split("/", 1) for name in named if name is not None]
     return frozenset(
-        Kept("west" if kafka == "west" else "east", topic=topic) for kafka, topic in results
+        OffsetLocation("west" if kafka == "west" else "east", topic=topic)
+        for kafka, topic in results
     )
 
 
-def _expect_places(
+def _expect_positions(
     tally: Tally,
     connector: dict[str, Any],
-    before: Mapping[tuple[str, str], console_consumer.Place],
-    after: Mapping[tuple[str, str], console_consumer.Place],
+    before: Mapping[tuple[str, str], console_consumer.CommittedRecord],
+    after: Mapping[tuple[str, str], console_consumer.CommittedRecord],
 ) -> None:
     name = connector["name"]
     own = {
-        text(entry["source_partition"]): console_consumer.Place(
+        text(entry["source_partition"]): console_consumer.CommittedRecord(
             kafka_partition=entry["kafka_partition"],
             log_offset=entry["log_offset"],
             value=None if entry["offset"] is None else text(entry["offset"]),
@@ -355,7 +356,7 @@ def log_ends(
         return {
             (topic, partition): until(
                 f"log end of {topic}-{partition}",
-                partial(ask_log_bounds, consumer, topic, partition),
+                partial(request_log_bounds, consumer, topic, partition),
                 timeout_s=ENDS_S_MAX,
             )[1]
             for topic, partition in expected

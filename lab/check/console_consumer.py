@@ -47,7 +47,7 @@ _NULL = "\\N"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CommittedRecord:
     """A committed record: where it stands in the topic, and its value (JSON text, sorted keys)."""
 
     kafka_partition: int
@@ -55,7 +55,9 @@ class Place:
     value: str | None
 
 
-def newest_offsets(lab: Lab, cluster: ClusterName, topic: str) -> dict[tuple[str, str], Place]:
+def newest_offsets(
+    lab: Lab, cluster: ClusterName, topic: str
+) -> dict[tuple[str, str], CommittedRecord]:
     """
     An offsets topic by (connector, source partition as JSON text): the newest record of each key.
 
@@ -65,13 +67,13 @@ def newest_offsets(lab: Lab, cluster: ClusterName, topic: str) -> dict[tuple[str
     option = "--formatter-property" if _version(lab) >= FORMATTER_PROPERTY_SINCE else "--property"
     printed = [f"print.{what}=true" for what in ("key", "partition", "offset", "timestamp")]
     arguments = [part for what in (*printed, f"null.literal={_NULL}") for part in (option, what)]
-    held = _held(_bootstrap(lab, cluster), topic)
+    held = _list_committed_offsets(_bootstrap(lab, cluster), topic)
     if not held:
         return {}
     missing = {partition: offsets[-1] for partition, offsets in held.items()}
 
     def over(line: str) -> bool:
-        partition, offset = _place(line)
+        partition, offset = _parse_position(line)
         if offset >= missing.get(partition, offset + 1):
             del missing[partition]
         return not missing
@@ -79,14 +81,14 @@ def newest_offsets(lab: Lab, cluster: ClusterName, topic: str) -> dict[tuple[str
     return read_offsets(_lines(lab, cluster, topic, arguments, over))
 
 
-def read_offsets(lines: Iterable[str]) -> dict[tuple[str, str], Place]:
+def read_offsets(lines: Iterable[str]) -> dict[tuple[str, str], CommittedRecord]:
     """What newest_offsets makes of the lines that were printed."""
-    results: dict[tuple[str, str], Place] = {}
+    results: dict[tuple[str, str], CommittedRecord] = {}
     for line in lines:
-        partition, offset = _place(line)
+        partition, offset = _parse_position(line)
         key, value = line.split("\t")[3:]
         connector, source_partition = json.loads(key)
-        results[connector, text(source_partition)] = Place(
+        results[connector, text(source_partition)] = CommittedRecord(
             kafka_partition=partition,
             log_offset=offset,
             value=None if value == _NULL else text(json.loads(value)),
@@ -98,7 +100,7 @@ def newest_syncs(
     lab: Lab, cluster: ClusterName, topic: str
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """An offset-syncs topic by (topic, partition): the newest (upstream, downstream) of each."""
-    held = _held(_bootstrap(lab, cluster), topic)
+    held = _list_committed_offsets(_bootstrap(lab, cluster), topic)
     if not held:
         return {}
     # One Kafka partition, so that the number of its records says which is the last.
@@ -119,7 +121,7 @@ def read_syncs(lines: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
     return results
 
 
-def _held(bootstrap: str, topic: str) -> dict[int, list[int]]:
+def _list_committed_offsets(bootstrap: str, topic: str) -> dict[int, list[int]]:
     """
     The records that a read_committed consumer is given, by partition; empty ones are absent.
 
@@ -197,7 +199,7 @@ def _lines(
         if console.wait() != 0:
             errors.seek(0)
             raise LabError(f"the console consumer of {topic} failed\n{errors.read()[-2000:]}")
-    there = sum(map(len, _held(_bootstrap(lab, cluster), topic).values()))
+    there = sum(map(len, _list_committed_offsets(_bootstrap(lab, cluster), topic).values()))
     if len(results) < there:
         quiet = f"and nothing more within {QUIET_MS / 1000:.0f} s"
         raise LabError(
@@ -206,7 +208,7 @@ def _lines(
     return results
 
 
-def _place(line: str) -> tuple[int, int]:
+def _parse_position(line: str) -> tuple[int, int]:
     """The Kafka partition and offset that a line of the default formatter begins with."""
     match = _RECORD.fullmatch(line)
     if match is None:

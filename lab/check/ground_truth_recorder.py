@@ -26,7 +26,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from lab.cluster.kafka_client import CALL_S_MAX, ask_log_bounds, settings
+from lab.cluster.kafka_client import CALL_S_MAX, request_log_bounds, settings
 from lab.errors import LabError
 from lab.json_text import text
 from lab.waiting import NotYet, until
@@ -187,10 +187,10 @@ class LogEnds:
 
     def _run(self) -> None:
         while not self._ended.wait(ENDS_EVERY_S):
-            self._ask()
-        self._ask()
+            self._request()
+        self._request()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         requested_at = time.time()
         try:
             ends = {where: self._end(*where) for where in self._wanted}
@@ -205,7 +205,7 @@ class LogEnds:
         self.samples.append(EndsSample(asked_at=requested_at, answered_at=time.time(), ends=ends))
 
     def _end(self, topic: str, partition: int) -> int:
-        return ask_log_bounds(self._consumer, topic, partition, ENDS_S_MAX)[1]
+        return request_log_bounds(self._consumer, topic, partition, ENDS_S_MAX)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +242,9 @@ class Rest:
     def _run(self) -> None:
         with httpx.Client(trust_env=False, timeout=REST_S_MAX) as http:
             while not self._ended.wait(REST_EVERY_S):
-                self._ask(http, *next(self._questions))
+                self._request(http, *next(self._questions))
 
-    def _ask(self, http: httpx.Client, url: str, connector: str) -> None:
+    def _request(self, http: httpx.Client, url: str, connector: str) -> None:
         requested_at = time.time()
         try:
             answer = http.get(f"{url}/connectors/{connector}/offsets")

@@ -84,7 +84,7 @@ class Moment:
     jmx: float | None
 
 
-class Found(NamedTuple):
+class WrittenRecord(NamedTuple):
     """A record: where it stands and when it was written."""
 
     offset: int
@@ -111,7 +111,7 @@ def lag_seconds(product: Product) -> dict[Place, float]:
     return _samples(product, "mm2_replication_lag_seconds")
 
 
-def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
+def pause_mirror(lab: Lab, product: Product) -> dict[Place, float]:
     """
     Pause MirrorMaker under the load that there is, and wait until it has committed all it copied,
     and the product has read what waits after that.
@@ -209,7 +209,7 @@ def _loaded(locations: Iterable[Place]) -> set[Place]:
     return {location for location in locations if location[0] in TOPICS}
 
 
-def first_record(lab: Lab, location: Place, offset: int) -> Found:
+def first_record(lab: Lab, location: Place, offset: int) -> WrittenRecord:
     """What a client of our own is given first at or after this offset."""
     reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
     try:
@@ -219,7 +219,7 @@ def first_record(lab: Lab, location: Place, offset: int) -> Found:
         reader.close()
     if message is None or message.error() is not None:
         raise LabError(f"no record of {location} at {offset}")
-    return Found(offset=message.offset() or 0, at=message.timestamp()[1] / 1000)
+    return WrittenRecord(offset=message.offset() or 0, at=message.timestamp()[1] / 1000)
 
 
 # --- the recorded proof --------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def main() -> int:
                 until("lags in seconds", lambda: _some(product), timeout_s=KNOWN_S_MAX)
                 working = record(product, latency, BEFORE_S)
                 paused_at = time.time()
-                oldest = stand_still(lab, product)
+                oldest = pause_mirror(lab, product)
                 status = record(product, latency, inputs.seconds)
         finally:
             product.stop()
@@ -282,10 +282,10 @@ def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: fl
         f"{lowest[0]}-{lowest[1]} while MirrorMaker 2 stands still, "
         f"Kafka {KAFKA_VERSION}, offsetwatch {__version__}, {day}"
     )
-    (DOCS / f"{NAME}.svg").write_text(picture(title, rows))
+    (DOCS / f"{NAME}.svg").write_text(plot(title, rows))
 
 
-def picture(title: str, rows: Sequence[Sequence[float | None]]) -> str:
+def plot(title: str, rows: Sequence[Sequence[float | None]]) -> str:
     """The picture of such rows, as SVG; a gap in a column is a gap in its line."""
     figure = Figure(figsize=(8.6, 4.2), layout="constrained")
     axes = figure.add_subplot()

@@ -30,12 +30,12 @@ def commands(seed: int, count: int) -> Iterator[str]:
     dice = random.Random(seed)
     built = 0
     while built < count:
-        for command in _life(dice, dice.randrange(20, 400)):
+        for command in _commands(dice, dice.randrange(20, 400)):
             yield command
             built += 1
 
 
-def _life(dice: random.Random, length: int) -> Iterator[str]:
+def _commands(dice: random.Random, length: int) -> Iterator[str]:
     """One store: what it finds at its start, then records and questions mixed."""
     position = dice.choice((0, 0, dice.randrange(10_000), dice.choice(_EDGES)))
     steps = dice.choice(_STEPS)
@@ -83,7 +83,7 @@ def _question(dice: random.Random, observed: list[int]) -> int:
     return max(0, min(LONG_MAX, result))
 
 
-def ours(lines: list[str]) -> Iterator[str]:
+def translate_by_product(lines: list[str]) -> Iterator[str]:
     """What our store answers to these commands."""
     store = OffsetSyncStore()
     for line in lines:
@@ -131,7 +131,7 @@ def difference(seed: int, count: int) -> str | None:
     requests = [
         index for index, line in enumerate(lines) if line.startswith(("translate", "array"))
     ]
-    answers = list(ours(lines))
+    answers = list(translate_by_product(lines))
     if not len(answers) == len(expected) == len(requests):
         raise LabError(f"{len(requests)} questions, {len(expected)} and {len(answers)} answers")
     for offset, want, got in zip(requests, expected, answers, strict=True):

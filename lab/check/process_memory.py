@@ -57,7 +57,7 @@ class Rise:
 
 
 @dataclass(slots=True)
-class Life:
+class ProcessLifetime:
     """One process."""
 
     pid: int
@@ -116,11 +116,11 @@ class Life:
         return f"{len(self.samples)} s: {', '.join(reports)}"
 
 
-class Watch:
+class MemoryRecorder:
     """Looks at one process after the other, in a thread of its own; `lives` is for after stop()."""
 
     def __init__(self, pid: Callable[[], int | None], clock: Callable[[], float]) -> None:
-        self.lives: list[Life] = []
+        self.lives: list[ProcessLifetime] = []
         self._pid = pid
         self._clock = clock
         self._ended = threading.Event()
@@ -143,7 +143,7 @@ class Watch:
             if pid is None or result is None:
                 continue
             if not self.lives or self.lives[-1].pid != pid:
-                self.lives.append(Life(pid))
+                self.lives.append(ProcessLifetime(pid))
             self.lives[-1].samples.append(result)
 
 

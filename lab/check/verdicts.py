@@ -50,7 +50,7 @@ SINK_POSITION, LOG_END, LAG = "sink_position", "log_end", "lag"
 LOG_START, SNAPSHOT, REST, POLLED = "log_start", "snapshot", "rest", "polled"
 
 
-def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float]:
+def compute_age_limits(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float]:
     """How old a right value may be, by kind, for a daemon with these settings; see the module."""
     tail = SNAPSHOT_S_MAX + TAIL_STALE_S
     ends = SNAPSHOT_S_MAX + 3 * max(ends_s, groups_s) + timeout_s
@@ -90,7 +90,9 @@ class History:
         self._places.setdefault(value, []).append(len(self.values))
         self.values.append((value, at, seen_at))
 
-    def age(self, value: Hashable, *, requested_at: float, answered_at: float) -> float | None:
+    def compute_age(
+        self, value: Hashable, *, requested_at: float, answered_at: float
+    ) -> float | None:
         """How long before `requested_at` this was last true; None if it was not, or only after."""
         best = None
         for location in self._places.get(value, ()):
@@ -120,7 +122,7 @@ class EndsHistory:
             if end < before.ends[where]
         ]
 
-    def age(
+    def compute_age(
         self, where: tuple[str, int], end: int, *, requested_at: float, answered_at: float
     ) -> float | None:
         """As History.age; a little more, as the moment of an end's change is known by two
@@ -171,10 +173,10 @@ class Truth:
         history = self.histories.setdefault((kind, subject), History())
         history.add(value, at=at, seen_at=seen_at)
 
-    def age(self, claim: Claim) -> float | None:
+    def compute_age(self, claim: Claim) -> float | None:
         """How long ago the claim was last true; None if never before it was made."""
         if claim.kind == SNAPSHOT:
-            return self._age_of_moment(claim)
+            return self._compute_moment_age(claim)
         if claim.kind in (LAG, LOG_START):
             answer, expected = (
                 claim.value if isinstance(claim.value, tuple) else (claim.value, None)
@@ -187,17 +189,17 @@ class Truth:
             assert isinstance(partition, int)
             if ends is None or not isinstance(claim.value, int):
                 return None
-            return ends.age((str(topic), partition), claim.value, **when)
+            return ends.compute_age((str(topic), partition), claim.value, **when)
         histories = [
             self.histories.get((kind, claim.subject))
             for kind in _WITNESSED.get(claim.kind, (claim.kind,))
         ]
         if claim.value is None:
-            return _age_of_nothing(histories[0], claim)
-        results = [one.age(claim.value, **when) for one in histories if one is not None]
+            return _compute_absence_age(histories[0], claim)
+        results = [one.compute_age(claim.value, **when) for one in histories if one is not None]
         return min((age for age in results if age is not None), default=None)
 
-    def _age_of_moment(self, claim: Claim) -> float | None:
+    def _compute_moment_age(self, claim: Claim) -> float | None:
         """Of a snapshot: by a clock that the daemon had at some moment in which it may have been
         made.
         """
@@ -215,7 +217,7 @@ class Truth:
         return max(0.0, claim.asked_at - max(past)) if past else None
 
 
-def _age_of_nothing(committed: History | None, claim: Claim) -> float:
+def _compute_absence_age(committed: History | None, claim: Claim) -> float:
     """Of a claim that there is no value yet: true until the first was seen."""
     if committed is None:
         return 0.0
@@ -237,7 +239,7 @@ def judge(claims: Iterable[Claim], truth: Truth, oldest: Mapping[str, float]) ->
     verdicts = Verdicts()
     for claim in claims:
         verdicts.compared[claim.kind] += 1
-        age = truth.age(claim)
+        age = truth.compute_age(claim)
         if age is None or age > oldest[claim.kind]:
             when = "was never true before" if age is None else f"was last true {age:.1f} s before"
             verdicts.wrong.append(

@@ -68,7 +68,7 @@ class Builder:
         if self._options.authorizer:
             properties = {**properties, **properties_files.authorizer()}
         if (answer := self._options.ways.get(name)) is not None:
-            properties = properties_files.by_another_way(
+            properties = properties_files.add_listener(
                 properties, "WAY", at=answer.at, towards=answer.towards
             )
         if self._security is not None:

@@ -55,7 +55,7 @@ class ConnectorVerbs(ABC):
             f"pause of {name}", lambda: self._api().check_state(name, "PAUSED", tasks_min=tasks_min)
         )
 
-    def ask_to_pause(self, name: str) -> None:
+    def request_pause(self, name: str) -> None:
         """Pause a connector; does not wait, as a task that has failed stays so."""
         self._api().transition(name, "pause")
 

@@ -137,7 +137,7 @@ class Cluster:
             )
 
 
-def ask_log_bounds(
+def request_log_bounds(
     consumer: Consumer, topic: str, partition: int, timeout_s: float = CALL_S_MAX
 ) -> tuple[int, int]:
     """

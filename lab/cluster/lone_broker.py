@@ -73,7 +73,7 @@ def _formatted(directory: Path, port: int, ways: Mapping[int, int]) -> Child:
         **SHORT,
     }
     for number, (offset, towards) in enumerate(ways.items()):
-        properties = properties_files.by_another_way(
+        properties = properties_files.add_listener(
             properties, f"R{number}", at=offset, towards=towards
         )
     file = directory / "broker.properties"

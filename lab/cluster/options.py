@@ -31,7 +31,7 @@ class Ports:
     standalone: int = 18086
 
 
-class Way(NamedTuple):
+class BrokerRoute(NamedTuple):
     """Another way to a broker: clients are sent to port `at`, where somebody relays `towards`."""
 
     at: int
@@ -90,7 +90,7 @@ class LabOptions:
     otherwise. Off, as in Kafka itself.
     """
 
-    ways: Mapping[str, Way] = field(default_factory=dict)
+    ways: Mapping[str, BrokerRoute] = field(default_factory=dict)
     """
     Another way to some brokers, by their names: whoever starts the lab stands there with a relay.
     None, as nobody is to be cut off from a broker that others still reach.

@@ -60,7 +60,7 @@ def broker(*, port: int, controller_port: int, data: Path) -> Properties:
     }
 
 
-def by_another_way(properties: Properties, name: str, *, at: int, towards: int) -> Properties:
+def add_listener(properties: Properties, name: str, *, at: int, towards: int) -> Properties:
     """A broker with one more listener, on port `towards`, whose clients are sent to port `at` and
     nowhere else: with a relay between the two they can be cut off from it.
     """

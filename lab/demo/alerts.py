@@ -16,7 +16,7 @@ import click
 
 from lab.cluster.lab import Lab
 from lab.cluster.options import LabOptions
-from lab.demo.poison import told
+from lab.demo.poison import describe_shortened
 from lab.processes.jars import jars
 from lab.product.alerting import Alert
 from lab.product.remediating_daemon import SHORTENED
@@ -29,7 +29,7 @@ BECAUSE = "looked at the record"
 KEPT_S_MAX = 12 * 3600.0
 
 
-def show(*, kafka_version: str, free_ports: bool, once: bool) -> int:
+def run_demo(*, kafka_version: str, free_ports: bool, once: bool) -> int:
     """All of it; the exit status. Unless `once` a terminal is asked, and all stays up then."""
     by_hand = sys.stdin.isatty() and not once
     click.echo("getting Kafka's jars (the first time takes a minute) ...")
@@ -49,7 +49,7 @@ def show(*, kafka_version: str, free_ports: bool, once: bool) -> int:
                 click.echo(f"not as it should be: {name}")
             if by_hand:
                 click.echo("\nall of it stays up to be looked at; Ctrl-C stops everything")
-                _keep_up()
+                _wait_for_signal()
     return 1 if wrong else 0
 
 
@@ -60,7 +60,7 @@ def _addresses(it: Alerted) -> None:
     click.echo(f"control       {it.daemon.control_url}")
     click.echo(f"configuration {it.daemon.product.config}")
     click.echo("alerts wait seconds here where they wait minutes; their expressions are as always")
-    for line in told({**SHORTENED, "repeat": REPEAT}):
+    for line in describe_shortened({**SHORTENED, "repeat": REPEAT}):
         click.echo(line)
     sys.stdout.flush()
 
@@ -74,15 +74,15 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
 
     _step("Prometheus has an alert, and Alertmanager hands it to offsetwatch")
     firing, active, hooks = it.alarmed()
-    _shown("Prometheus", firing)
-    _shown("Alertmanager", active)
+    _print_alert("Prometheus", firing)
+    _print_alert("Alertmanager", active)
     click.echo(f"offsetwatch_hooks_received_total: {_counts(hooks)}")
     incident = it.incident()
     click.echo(f"incident {incident['incident']}, by its own evidence: {incident['said']}")
 
     _step("the runbook says to restart what has failed, so somebody does, twice")
     click.echo(f"it has failed {it.restarted()} times by now, at the same record")
-    _shown("Prometheus", it.alerting.raised(POISON, name)[0])
+    _print_alert("Prometheus", it.alerting.raised(POISON, name)[0])
 
     _step("offsetwatch has looked at the record, and proposes to skip it; nothing was touched yet")
     plan = it.proposed()["plan_id"]
@@ -100,7 +100,7 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
     _step("the connector runs, and has written everything else")
     wrong = _written(it, offset)
     _step("the record is kept")
-    wrong += _kept(it, offset)
+    wrong += _check_quarantine(it, offset)
 
     _step("the alert ends, and the incident is over")
     hooks = it.over(incident)
@@ -113,17 +113,17 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
 
 
 def _written(it: Alerted, offset: int) -> list[str]:
-    lines = it.mended()
+    lines = it.await_recovery()
     click.echo(f"{len(lines)} of {len(good()) + 1} records: all but offset {offset}")
     return [] if lines == [poison.line(name) for name in good()] else [f"{it.sink.path} differs"]
 
 
-def _kept(it: Alerted, offset: int) -> list[str]:
+def _check_quarantine(it: Alerted, offset: int) -> list[str]:
     """Whether that record is in quarantine, to the byte, and no other. It is asked for on the
     daemon's host.
     """
     _on_host(it, "quarantine", "list")
-    retained = it.kept()
+    retained = it.list_quarantined()
     if [entry["offset"] for entry in retained] != [offset]:
         return [f"quarantine has {retained}"]
     copy = retained[0]["id"]
@@ -139,7 +139,7 @@ def _step(what: str) -> None:
     sys.stdout.flush()
 
 
-def _shown(who: str, alert: Alert) -> None:
+def _print_alert(who: str, alert: Alert) -> None:
     subject = f" of {alert.connector}" if alert.connector else ""
     click.echo(f"{who}: {alert.name}{subject} is {alert.state}")
     click.echo(f"  {alert.annotations['description']}")
@@ -164,7 +164,7 @@ def _on_host(it: Alerted, *verb: str) -> None:
     it.daemon.product.in_terminal(*verb)
 
 
-def _keep_up() -> None:
+def _wait_for_signal() -> None:
     deadline = time.monotonic() + KEPT_S_MAX
     while time.monotonic() < deadline:
         time.sleep(1.0)

@@ -90,7 +90,7 @@ def _urls(lab: Lab, product: Product) -> None:
     click.echo(f"Connect REST  {lab.connect_urls[0]}")
     click.echo(f"brokers       east {lab.east}, west {lab.west}")
     click.echo(f"configuration {product.config}")
-    for line in poison.told():
+    for line in poison.describe_shortened():
         click.echo(line)
     sys.stdout.flush()
 
@@ -106,7 +106,7 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
         sys.stdout.flush()
         tallies = [compare.with_pipeline(product)]
         load.pause()
-        _await_settled(product)
+        _await_committed(product)
         Console(width=150).print(_tables(product))
         tallies += [compare.with_rest(product, lab), compare.with_brokers(product, lab)]
         answered = _as_of(product, moment)
@@ -150,21 +150,21 @@ def _as_of(product: Product, moment: float) -> bool:
     return bool(answer.connectors)
 
 
-def watch(*, kafka_version: str, free_ports: bool) -> int:
+def run_demo(*, kafka_version: str, free_ports: bool) -> int:
     """The live table, the two plans, and the table again, until Ctrl-C."""
     with staged(kafka_version=kafka_version, free_ports=free_ports) as (lab, load, product):
         product.start_pipeline()
-        _watch(product, load, WELL_S, "soon two connectors fail; Ctrl-C stops everything")
+        _print_live(product, load, WELL_S, "soon two connectors fail; Ctrl-C stops everything")
         with poison.staged(product, lab) as poisoned:
             Console().print(_tables(product))
             by_hand = sys.stdin.isatty()
             for name in poison.remedied(product, lab, poisoned, by_hand=by_hand):
                 click.echo(f"not as it should be: {name}")
-            _watch(product, load, WATCH_S_MAX, "Ctrl-C stops everything")
+            _print_live(product, load, WATCH_S_MAX, "Ctrl-C stops everything")
     return 0
 
 
-def _watch(product: Product, load: Load, seconds: float, hint: str) -> None:
+def _print_live(product: Product, load: Load, seconds: float, hint: str) -> None:
     deadline = time.monotonic() + seconds
     with Live(Text(""), console=Console(), auto_refresh=False) as live:
         while time.monotonic() < deadline:
@@ -190,13 +190,13 @@ def _await_flow(product: Product) -> None:
     until("traffic", flowing, timeout_s=FLOWING_S_MAX, evidence=product.evidence)
 
 
-def _await_settled(product: Product) -> None:
+def _await_committed(product: Product) -> None:
     """All that was produced is replicated and committed, on both sides of Connect.
 
     Committed too: lag is 0 as soon as the syncs say so, and REST still moves at the next flush.
     """
 
-    def settled() -> None:
+    def check() -> None:
         flows = product.get("/api/v1/flows")["flows"]
         lags = [partition["lag_records"] for flow in flows for partition in flow["partitions"]]
         connectors = product.get("/api/v1/connectors")["connectors"]
@@ -214,7 +214,7 @@ def _await_settled(product: Product) -> None:
         if not lags or any(lags) or None in lags or unflushed:
             raise NotYet(f"lags {lags}, {len(unflushed)} partitions not committed to the end")
 
-    until("lag 0", settled, timeout_s=SETTLED_S_MAX, evidence=product.evidence)
+    until("lag 0", check, timeout_s=SETTLED_S_MAX, evidence=product.evidence)
 
 
 def _tables(product: Product) -> Group:
@@ -226,7 +226,8 @@ def _tables(product: Product) -> Group:
         return Group(Text(f"the daemon does not answer: {exc}", style="red"))
     results = [
         Text(
-            f"{finding['severity']}  {finding['name']}  {_whose(finding)}{finding['summary']}",
+            f"{finding['severity']}  {finding['name']}  {_format_connector(finding)}"
+            f"{finding['summary']}",
             style="red",
         )
         for finding in judged["findings"]
@@ -236,7 +237,7 @@ def _tables(product: Product) -> Group:
     )
 
 
-def _whose(finding: dict[str, Any]) -> str:
+def _format_connector(finding: dict[str, Any]) -> str:
     return f"{finding['connector']}: " if finding["connector"] else ""
 
 
@@ -260,7 +261,7 @@ def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
                 else entry["label"],
                 _position(entry["offset"]),
                 "",
-                _age(document["at"], entry["committed_at"]),
+                _format_age(document["at"], entry["committed_at"]),
             ]
             for entry in connector["source_partitions"]
         ] + [
@@ -311,7 +312,7 @@ def _position(offset: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={value}" for name, value in offset.items())
 
 
-def _age(now: str, name: str | None) -> str:
+def _format_age(now: str, name: str | None) -> str:
     return "-" if name is None else f"{max(0.0, seconds(now) - seconds(name)):.0f} s ago"
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from lab.cluster.lab import Lab
-from lab.kills.journal_reader import WAITS, Told
+from lab.kills.journal_reader import WAITS, JournalReader
 from lab.kills.sample_connectors import at_once, records
 from lab.moments import seconds
 from lab.product.offsetwatch import Product, not_read_since
@@ -59,7 +59,7 @@ def configuration() -> str:
     return f"remedy: {json.dumps(REMEDY)}\n"
 
 
-def told(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
+def describe_shortened(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
     """Which waiting guards are shorter here than by default."""
     baseline = RemedyConfig().model_dump()
     yield "guards that only wait are shortened for this demonstration, all others are as always:"
@@ -90,18 +90,18 @@ def staged(product: Product, lab: Lab) -> Iterator[Staged]:
     def in_sink() -> None:
         after = poison.good(GOOD_BEFORE, GOOD_AFTER)
         results[sink.connector] = poison.one_bad(
-            sink, after=after, observed=lambda: found_failed(product, sink.connector)
+            sink, after=after, observed=lambda: await_failure(product, sink.connector)
         )
 
     def in_flow() -> None:
         results[flow.connector] = stalls.too_large(
-            flow, restarts=1, observed=lambda: found_failed(product, flow.connector)
+            flow, restarts=1, observed=lambda: await_failure(product, flow.connector)
         ).offset
 
     try:
         at_once([in_sink, in_flow])
         poisoned = Staged(sink, flow, results)
-        _shown_failed(product, poisoned)
+        _await_failed_tasks(product, poisoned)
         yield poisoned
     finally:
         lab.delete(sink.connector)
@@ -116,7 +116,7 @@ def _copies(flow: Flow) -> None:
     begin(flow, records=GOOD_BEFORE, config=stalls.LARGE_TOPIC)
 
 
-def found_failed(product: Product, connector: str) -> None:
+def await_failure(product: Product, connector: str) -> None:
     """Wait until the daemon finds its task failed, and has looked again at where it then stood.
 
     What it did before it was first seen, and then again within one look, counts as one failure; and
@@ -155,7 +155,7 @@ def found_failed(product: Product, connector: str) -> None:
     awaits("judged by what was read then", lambda: judged(read_at))
 
 
-def _shown_failed(product: Product, staged: Staged) -> None:
+def _await_failed_tasks(product: Product, staged: Staged) -> None:
     """Wait until the daemon has seen their tasks end where they stay now."""
 
     def probe() -> None:
@@ -172,7 +172,7 @@ def _shown_failed(product: Product, staged: Staged) -> None:
 
 def proposed(product: Product, staged: Staged) -> dict[str, str]:
     """Wait until a skip is proposed for both: plans by connector."""
-    journal = Told(product.state)
+    journal = JournalReader(product.state)
 
     def probe() -> dict[str, str]:
         journal.refresh()
@@ -231,7 +231,7 @@ def remedied(product: Product, lab: Lab, staged: Staged, *, by_hand: bool) -> li
         wrong += _written(staged)
     if staged.flow.connector in approved:
         wrong += _copied(lab, staged)
-    return wrong + _kept(product, staged, approved)
+    return wrong + _check_quarantine(product, staged, approved)
 
 
 def _written(staged: Staged) -> list[str]:
@@ -265,7 +265,7 @@ def _copied(lab: Lab, staged: Staged) -> list[str]:
     return [] if copies == expected else [f"{flow.remote} differs from {flow.topic}"]
 
 
-def _kept(product: Product, staged: Staged, approved: Sequence[str]) -> list[str]:
+def _check_quarantine(product: Product, staged: Staged, approved: Sequence[str]) -> list[str]:
     """Whether what was skipped is in quarantine, and to the byte what was produced."""
     _command(product, "quarantine", "list")
     copies = {

@@ -24,7 +24,7 @@ import httpx
 
 from lab.check import compare, verdicts
 from lab.check.ground_truth import MIRRORED, Witnesses, witnessed
-from lab.check.process_memory import Life, Watch
+from lab.check.process_memory import MemoryRecorder, ProcessLifetime
 from lab.check.sampler import Sampler
 from lab.cluster import connector_configs
 from lab.cluster.build import BROKERS, WORKERS
@@ -63,7 +63,7 @@ class Report:
     outcome: verdicts.Verdicts = field(default_factory=verdicts.Verdicts)
     confirmed: int = 0
     """How many offsets of Connect's REST API agreed with what the daemon was held against."""
-    lives: list[Life] = field(default_factory=list)
+    lives: list[ProcessLifetime] = field(default_factory=list)
     lost_records: int = 0
     """Of the load, that no broker took; nothing the daemon could help."""
     unsound: list[str] = field(default_factory=list)
@@ -126,7 +126,7 @@ def observed(
     """
     report = _begun(environment, seed)
     product = environment.product
-    sampler, watch = Sampler(product.url), Watch(lambda: product.daemon_pid, time.time)
+    sampler, watch = Sampler(product.url), MemoryRecorder(lambda: product.daemon_pid, time.time)
     with witnessed(environment.lab) as witnesses:
         load = Load(environment.lab, rate_per_s=RATE_PER_S, duration_s_max=load_s_max)
         try:
@@ -164,7 +164,7 @@ def _judge(report: Report, environment: Arena, sampler: Sampler, witnesses: Witn
     """Hold all that was served against all that was witnessed, once both have ended."""
     report.samples, report.unanswered = sampler.samples, sampler.unanswered
     report.unsound += witnesses.unsound()
-    oldest = verdicts.ages(ends_s=ENDS_S, groups_s=GROUPS_S, timeout_s=TIMEOUT_S)
+    oldest = verdicts.compute_age_limits(ends_s=ENDS_S, groups_s=GROUPS_S, timeout_s=TIMEOUT_S)
     truth = witnesses.truth()
     truth.steps = tuple(environment.steps)
     report.outcome = verdicts.judge(sampler.claims, truth, oldest)
@@ -267,14 +267,14 @@ def _check_journal(environment: Arena) -> None:
     """
     lab, product = environment.lab, environment.product
 
-    def told() -> None:
+    def check() -> None:
         lines = product.cli("journal", "tail", "--lines", str(JOURNAL_LINES_MAX), "--json")
         if not any(load["record"].get("connector") == LAST for load in json.loads(lines)):
             raise NotYet(f"{LAST} is not in it")
 
     product.cli("journal", "verify")
     lab.create(LAST, connector_configs.failing_sink(lab.directory / f"{LAST}.out"))
-    until("an incident in the journal", told, timeout_s=RECOVER_S_MAX, evidence=product.evidence)
+    until("an incident in the journal", check, timeout_s=RECOVER_S_MAX, evidence=product.evidence)
     lab.delete(LAST)
 
 
@@ -299,7 +299,7 @@ def _check_caught_up(environment: Arena) -> None:
         raise NotYet(f"lag of the sink: {lags}")
 
 
-def bed() -> AbstractContextManager[Arena]:
+def run_arena() -> AbstractContextManager[Arena]:
     """As run() wants it; ended and removed afterwards. Raises if its daemon, which nobody told to,
     has changed something.
     """
@@ -313,7 +313,7 @@ def main(*, rounds: int, seed: int | None) -> None:
     """Do to a daemon whatever can go wrong, and compare every value with the truth."""
 
     def once(seed: int) -> Report:
-        with bed() as built:
+        with run_arena() as built:
             return run(built, seed=seed, rounds=rounds)
 
     seeded_kills.report(f"{rounds} rounds", seed, once)

@@ -14,7 +14,7 @@ from lab.check.verdicts import Step
 from lab.cluster.build import BROKERS
 from lab.cluster.connector_configs import MM2_SOURCE
 from lab.cluster.lab import Lab
-from lab.cluster.options import LabOptions, Way
+from lab.cluster.options import BrokerRoute, LabOptions
 from lab.faults.recording_proxy import Recorder
 from lab.faults.small_disk import SmallDisk, small_disk
 from lab.faults.tcp_relay import Relay, relay
@@ -94,12 +94,12 @@ def arena(name: str, *, remedy: Mapping[str, object] | None = None) -> Iterator[
     `remedy` is that section of the daemon's configuration. Without it the daemon may change
     nothing, and it raises in the end if it has.
     """
-    ways = {name: Way(free_port(), free_port()) for name in BROKERS}
+    ways = {name: BrokerRoute(free_port(), free_port()) for name in BROKERS}
     more = "" if remedy is None else f"remedy: {json.dumps(remedy)}\n"
     with ExitStack() as stack:
         relays = {name: stack.enter_context(relay(*way)) for name, way in ways.items()}
         options = LabOptions(workers=2, ways=ways)
-        lab, directory = stack.enter_context(seeded_kills.bed(name, options))
+        lab, directory = stack.enter_context(seeded_kills.lab_and_folder(name, options))
         disk = stack.enter_context(small_disk(directory / "disk"))
         clock = WallClock(directory)
         worker = lab.connect_urls[0]
@@ -116,7 +116,7 @@ def arena(name: str, *, remedy: Mapping[str, object] | None = None) -> Iterator[
             port=free_port(),
             config=report + more,
         )
-        product.go_behind(*clock.before)
+        product.wrap_command(*clock.before)
         stack.callback(product.stop)
         # A process that stands still hears nothing of its end.
         stack.callback(product.wake_daemon)

@@ -99,7 +99,7 @@ def strike(arena: Arena, fault_round: Round) -> None:
     moment they end.
     """
     if fault_round.kind is Kind.STORM:
-        _storm(arena, fault_round.held_s)
+        _create_and_delete(arena, fault_round.held_s)
         return
     with FAULTS[fault_round.kind](arena, fault_round.choice):
         time.sleep(fault_round.held_s)
@@ -224,7 +224,7 @@ def _disk(arena: Arena, choice: float) -> Iterator[None]:
     arena.lab.delete(name)
 
 
-def _storm(arena: Arena, held_s: float) -> None:
+def _create_and_delete(arena: Arena, held_s: float) -> None:
     """Connectors made and deleted one after the other: each time the workers share all anew."""
     lab, ends = arena.lab, time.monotonic() + held_s
     there: list[str] = []

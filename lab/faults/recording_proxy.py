@@ -64,7 +64,7 @@ class Fault(StrEnum):
     GZIP = "gzip"
 
 
-class Held(NamedTuple):
+class DelayedRequest(NamedTuple):
     """A request on its way: `come` is set once it is here, and `go` lets it reach the worker."""
 
     come: threading.Event
@@ -84,7 +84,7 @@ class Trouble:
     body: bytes = b'{"error_code":500,"message":"trouble on demand"}'
     content_type: str = "application/json"
     headers: Headers = ()
-    held: Held | None = None
+    held: DelayedRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,9 @@ class Recorder:
         with self._lock:
             self._troubles += [expected] * expected.times
 
-    def hold(self, method: str, path: str) -> Held:
+    def hold(self, method: str, path: str) -> DelayedRequest:
         """The next such request waits here: whoever made it is known to be in the midst of it."""
-        held = Held(threading.Event(), threading.Event())
+        held = DelayedRequest(threading.Event(), threading.Event())
         self.trouble(Trouble(Fault.HELD, method, path, held=held))
         return held
 
@@ -233,16 +233,16 @@ class Recorder:
                 return None, 0
             case Trouble(fault=Fault.DELAY, delay_s=delay_s):
                 time.sleep(delay_s)
-            case Trouble(held=Held(come=come, go=go)):
+            case Trouble(held=DelayedRequest(come=come, go=go)):
                 come.set()
                 go.wait(HELD_S_MAX)
         fault = None if trouble is None else trouble.fault
         times = 2 if fault is Fault.TWICE else 1
-        answers = [self._ask(method, path, headers, body) for _ in range(times)]
+        answers = [self._forward(method, path, headers, body) for _ in range(times)]
         reached = sum(answer is not None for answer in answers)
         return _spoilt(answers[-1], trouble), reached
 
-    def _ask(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
+    def _forward(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
         """The worker's answer; None without one."""
         connection = self._connection()
         try:

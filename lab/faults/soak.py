@@ -30,7 +30,7 @@ from lab.faults import chaos, kinds
 from lab.faults.faulty_lab import Arena, arena
 from lab.faults.kinds import Kind, Round
 from lab.kills import journal_reader, seeded_kills
-from lab.kills.journal_reader import Told
+from lab.kills.journal_reader import JournalReader
 from lab.product.offsetwatch import Product
 from lab.product.remediating_daemon import SHORTENED
 
@@ -124,7 +124,7 @@ def drawn(seed: int, number: int) -> Round:
 
 def _approve(product: Product) -> None:
     """Whatever is proposed, as a person who is in a hurry."""
-    report = Told(product.state)
+    report = JournalReader(product.state)
     report.refresh()
     for plan in report.plans.values():
         if plan.stands == journal_reader.WAITS:
@@ -175,7 +175,7 @@ def orphans(*folders: Path) -> list[str]:
     return results
 
 
-def bed() -> AbstractContextManager[Arena]:
+def run_arena() -> AbstractContextManager[Arena]:
     """As run() wants it; ended and removed afterwards."""
     return arena("soak", remedy=REMEDY)
 
@@ -187,7 +187,7 @@ def main(*, minutes: float, seed: int | None) -> None:
     """Let a daemon live through mixed load and faults, and look at what adds up."""
 
     def once(seed: int) -> Report:
-        with bed() as built:
+        with run_arena() as built:
             folders = built.lab.directory, built.product.directory
             report = run(built, seed=seed, minutes=minutes)
         report.left += orphans(*folders)

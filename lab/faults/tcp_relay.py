@@ -65,7 +65,7 @@ class Relay:
 
     def release(self) -> None:
         """Forward again."""
-        self._do(self._mend)
+        self._do(self._restore)
 
     def _do(self, what: Callable[[], object]) -> None:
         assert self._loop is not None
@@ -76,7 +76,7 @@ class Relay:
         for writer in tuple(self._writers):
             writer.transport.abort()
 
-    def _mend(self) -> None:
+    def _restore(self) -> None:
         self._is_cut = False
         self._there.set()
         self._back.set()

@@ -71,7 +71,7 @@ class Moments:
         os.kill(os.getpid(), self._how)
 
 
-def watch_journal(moments: Moments) -> None:
+def instrument_journal(moments: Moments) -> None:
     """Every record of the journal, done once it is durable."""
 
     class Watched(sqlite3.Connection):
@@ -96,7 +96,7 @@ def watch_journal(moments: Moments) -> None:
     sqlite3.connect = connect  # type: ignore[assignment]
 
 
-def watch_requests(moments: Moments) -> None:
+def instrument_requests(moments: Moments) -> None:
     """Every HTTP request that is not a question."""
     import httpx  # noqa: PLC0415 - as late as the product does
 
@@ -114,7 +114,7 @@ def watch_requests(moments: Moments) -> None:
     httpx.AsyncHTTPTransport.handle_async_request = handle  # type: ignore[method-assign]
 
 
-def watch_records(moments: Moments) -> None:
+def instrument_records(moments: Moments) -> None:
     """Every record that is produced, done once it was waited for."""
     import confluent_kafka  # noqa: PLC0415
     from confluent_kafka import cimpl  # noqa: PLC0415
@@ -139,7 +139,7 @@ def watch_records(moments: Moments) -> None:
     setattr(confluent_kafka, "Producer", Watched)  # noqa: B010 - a type, to mypy
 
 
-def watch_files(moments: Moments) -> None:
+def instrument_files(moments: Moments) -> None:
     """Every file that is put in its place."""
 
     def watched(plain: Callable[..., None]) -> Callable[..., None]:
@@ -184,10 +184,10 @@ def main(
 ) -> None:
     """Run the verb."""
     moments = Moments(chosen, signal.SIGSTOP if halt else signal.SIGKILL, counts)
-    watch_journal(moments)
-    watch_requests(moments)
-    watch_records(moments)
-    watch_files(moments)
+    instrument_journal(moments)
+    instrument_requests(moments)
+    instrument_records(moments)
+    instrument_files(moments)
     if doubt_s is not None:
         hurry(doubt_s)
     from offsetwatch.cli import main as product  # noqa: PLC0415

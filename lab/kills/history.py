@@ -362,9 +362,9 @@ def _rows(table: Table, base: Path) -> list[tuple[str, ...]]:
     return sorted(tuple(map(repr, row.values())) for row in pyarrow_table.to_pylist())
 
 
-def bed() -> AbstractContextManager[tuple[Lab, Path]]:
+def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
-    return seeded_kills.bed("history-kills", LabOptions(connectors=False))
+    return seeded_kills.lab_and_folder("history-kills", LabOptions(connectors=False))
 
 
 @click.command()
@@ -374,7 +374,7 @@ def main(*, kills: int, seed: int | None) -> None:
     """Kill the pipeline in the middle of its batches, and hold its tables against the topics."""
 
     def once(seed: int) -> Report:
-        with bed() as (lab, directory):
+        with lab_and_folder() as (lab, directory):
             return run(lab, directory, seed=seed, kills=kills)
 
     seeded_kills.report(f"{kills} kills of the pipeline", seed, once)

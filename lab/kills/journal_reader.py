@@ -53,7 +53,7 @@ def _name(step: dict[str, Any]) -> str:
     return str(step["state"] if step["step"] == "to_state" else step["step"])
 
 
-class Told:
+class JournalReader:
     """See the module. For one thread; `refresh()` takes in what is new."""
 
     def __init__(self, state: Path) -> None:

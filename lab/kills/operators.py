@@ -14,7 +14,7 @@ from typing import Final
 from lab.cluster.lab import Lab
 from lab.errors import LabError
 from lab.kills import journal_reader
-from lab.kills.journal_reader import Plan, Told
+from lab.kills.journal_reader import JournalReader, Plan
 from lab.product.offsetwatch import Product
 from lab.stories import cluster_actions, sinks
 from lab.stories.sinks import NOT_JSON, Sink
@@ -31,7 +31,7 @@ RECOVER_S_MAX: Final = 400.0
 INEFFECTIVE: Final = "ineffective"
 
 
-class Person:
+class Operator:
     """
     Produces, approves, and starts what has failed again, as people with a runbook do: never while a
     plan is carried out. A thread of its own, so that none of it waits for a kill.
@@ -44,7 +44,7 @@ class Person:
         self.more = True
         self._lab = lab
         self._product = product
-        self._told = Told(state)
+        self._told = JournalReader(state)
         self._restarted: dict[str, float] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="lab-person", daemon=True)
@@ -64,7 +64,7 @@ class Person:
         if self._thread.ident is not None:
             self._thread.join(VERB_S_MAX)
 
-    def _give(self, sink: Sink) -> None:
+    def _produce(self, sink: Sink) -> None:
         """One that cannot be read, and good ones behind it."""
         first = self.good[sink.name]
         good = [json.dumps({"n": number}) for number in range(first, first + BEHIND)]
@@ -103,7 +103,7 @@ class Person:
             self._lab.restart(name)
         end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
         if self.more and states == ["RUNNING", "RUNNING"] and sink.committed() == end:
-            self._give(sink)
+            self._produce(sink)
 
     def _decide(self, plan: Plan) -> None:
         """What the daemon leaves to a person: have it gone on with once, and close the breaker."""

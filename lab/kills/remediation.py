@@ -28,8 +28,8 @@ from lab.cluster.lab import Lab
 from lab.cluster.options import LabOptions
 from lab.errors import LabError
 from lab.kills import journal_reader, seeded_kills
-from lab.kills.journal_reader import Plan, Told
-from lab.kills.operators import VERB_S_MAX, Person
+from lab.kills.journal_reader import JournalReader, Plan
+from lab.kills.operators import VERB_S_MAX, Operator
 from lab.kills.seeded_kills import commit, counts
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
@@ -155,11 +155,11 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Re
         extra=EXTRA.format(state=state),
         connect_extra=POLL,
     )
-    person = Person(lab, product, state)
+    person = Operator(lab, product, state)
     try:
         product.start_daemon()
         person.start()
-        arena = _Arena(lab, product, person, Told(state), report)
+        arena = _Arena(lab, product, person, JournalReader(state), report)
         for kill in schedule(seed, kills, workers):
             arena.strike(kill)
         person.more = False
@@ -201,7 +201,7 @@ class _Arena:
     """Where things are killed, and looked at afterwards."""
 
     def __init__(
-        self, lab: Lab, product: Product, person: Person, message: Told, report: Report
+        self, lab: Lab, product: Product, person: Operator, message: JournalReader, report: Report
     ) -> None:
         self._lab = lab
         self._product = product
@@ -328,10 +328,10 @@ class _Arena:
 _AT_WORK: Final = frozenset({journal_reader.APPROVED, journal_reader.OPEN, journal_reader.PARKED})
 
 
-def bed() -> AbstractContextManager[tuple[Lab, Path]]:
+def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
     options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
-    return seeded_kills.bed("remedy-kills", options)
+    return seeded_kills.lab_and_folder("remedy-kills", options)
 
 
 @click.command()
@@ -342,7 +342,7 @@ def main(*, kills: int, workers: int, seed: int | None) -> None:
     """Kill the daemon and the Connect worker inside plans, and look for what was lost."""
 
     def once(seed: int) -> Report:
-        with bed() as (lab, directory):
+        with lab_and_folder() as (lab, directory):
             return run(lab, directory, seed=seed, kills=kills, workers=workers)
 
     what = f"{kills} kills of the daemon and {workers} of the worker inside plans"

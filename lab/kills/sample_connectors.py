@@ -191,7 +191,7 @@ def source(
     with created(lab, name, {**file_source(built.path, topic=built.topic), **(config or {})}):
         if lines:
             built.grow(lines)
-            settled(lab, built)
+            await_recorded(lab, built)
         yield built
 
 
@@ -210,7 +210,7 @@ def sink(
     with created(lab, name, {**file_sink(built.path, topic=built.topic), **(config or {})}):
         if records:
             built.grow(records)
-            settled(lab, built)
+            await_recorded(lab, built)
         yield built
 
 
@@ -237,7 +237,7 @@ def mirror(
     with created(lab, name, {**baseline, **own, **(config or {})}):
         if records:
             built.grow(records)
-            settled(lab, built)
+            await_recorded(lab, built)
         yield built
 
 
@@ -263,7 +263,7 @@ def forget(lab: Lab, name: str) -> None:
     lab.delete(name)
 
 
-def settled(lab: Lab, *worked: Worked) -> None:
+def await_recorded(lab: Lab, *worked: Worked) -> None:
     """Wait until Connect has all the work of these on record."""
     for item in worked:
         holds(lab, item.name, item.pairs())

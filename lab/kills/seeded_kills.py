@@ -32,7 +32,7 @@ class Report(Protocol):
 
 
 @contextmanager
-def bed(name: str, options: LabOptions) -> Iterator[tuple[Lab, Path]]:
+def lab_and_folder(name: str, options: LabOptions) -> Iterator[tuple[Lab, Path]]:
     """A lab and a folder; ended and removed afterwards."""
     folder = tempfile.TemporaryDirectory(prefix=f"offsetwatch-{name}-")
     with folder as directory, Lab(options) as lab:

@@ -227,10 +227,10 @@ def _ended(child: Child) -> int | None:
     return child.status
 
 
-def bed() -> AbstractContextManager[tuple[Lab, Path]]:
+def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
     options = LabOptions(connectors=False, second_cluster=True, standalone=True)
-    return seeded_kills.bed("toolbox-kills", options)
+    return seeded_kills.lab_and_folder("toolbox-kills", options)
 
 
 @click.command()
@@ -241,7 +241,7 @@ def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> Non
     """Kill verbs of the toolbox at every step, run one more, and look whether anything is half."""
 
     def once(seed: int) -> Report:
-        with bed() as (lab, directory):
+        with lab_and_folder() as (lab, directory):
             return run(lab, directory, seed=seed, kills=kills, expected=wanted)
 
     seeded_kills.report("kills of the offset toolbox", seed, once)

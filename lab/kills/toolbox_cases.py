@@ -138,7 +138,7 @@ class Rewind(Case):
         """All copied, and what was copied until now."""
         self.lab.resume(self.name)
         self.lab.wait_running(self.name)
-        sample_connectors.settled(self.lab, self.at)
+        sample_connectors.await_recorded(self.lab, self.at)
         self.before = self.at.came()
 
     def verb(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class Rewind(Case):
         if (state := sample_connectors.state(self.lab, self.name)[0]) != "RUNNING":
             return state
         self.lab.wait_running(self.name)
-        sample_connectors.settled(self.lab, self.at)
+        sample_connectors.await_recorded(self.lab, self.at)
         result = self.at.came()
         more = {number: result[number][len(held) :] for number, held in self.before.items()}
         if not any(more.values()):

@@ -37,13 +37,15 @@ def values_file(values: Mapping[str, Any], path: Path) -> Path:
 
 def lint(*files: Path) -> Said:
     """As strictly as helm can, with these values."""
-    return _helm(["lint", "--strict", "--kube-version", _version(), str(CHART), *_given(files)])
+    return _helm(
+        ["lint", "--strict", "--kube-version", _version(), str(CHART), *_format_values(files)]
+    )
 
 
 def render(*files: Path, namespace: str = "default", path: Path = CHART) -> Said:
     """All that helm would install, or why it would not; of a packed chart if one is given."""
     command = ["template", RELEASE, str(path), "--namespace", namespace]
-    return _helm([*command, "--kube-version", _version(), *_given(files)])
+    return _helm([*command, "--kube-version", _version(), *_format_values(files)])
 
 
 def package(into: Path) -> Path:
@@ -86,7 +88,9 @@ class Installed:
 
     def upgrade(self, *files: Path) -> Said:
         """To these values alone."""
-        return self._helm(["upgrade", self.release, str(CHART), "--reset-values", *_given(files)])
+        return self._helm(
+            ["upgrade", self.release, str(CHART), "--reset-values", *_format_values(files)]
+        )
 
     def rollback(self, revision: int) -> Said:
         """To how it was."""
@@ -105,14 +109,14 @@ def install(
 ) -> Installed:
     """`helm install` with these values. Raises LabError with helm's words."""
     kube.namespace(namespace)
-    words = ["install", release, str(CHART), "--namespace", namespace, *_given(files)]
+    words = ["install", release, str(CHART), "--namespace", namespace, *_format_values(files)]
     answer = _said(kube.helm(*words))
     if answer.failed:
         raise LabError(answer.text)
     return Installed(kube, namespace, release, notes=answer.text.partition("NOTES:\n")[2])
 
 
-def _given(files: Sequence[Path]) -> list[str]:
+def _format_values(files: Sequence[Path]) -> list[str]:
     return [word for file in files for word in ("--values", str(file))]
 
 

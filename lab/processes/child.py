@@ -126,7 +126,7 @@ class Child:
         self._directory.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*_tether(), *self._command],
+                [*_build_parent_watch(), *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -152,7 +152,7 @@ def finished(
     inputs = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     try:
         return subprocess.run(
-            (*_tether(), *command),
+            (*_build_parent_watch(), *command),
             cwd=directory,
             env=env,
             capture_output=True,
@@ -165,7 +165,7 @@ def finished(
         raise LabError(f"{called}: not within {timeout_s:.0f} s") from exc
 
 
-def _tether() -> tuple[str, ...]:
+def _build_parent_watch() -> tuple[str, ...]:
     """What ends a process with us, before its command."""
     return (sys.executable, "-I", "-S", str(RUN_WITH_PARENT), str(os.getpid()))
 

@@ -74,7 +74,7 @@ class Product:
         self._daemon = self._child("daemon", "run")
         self._pipeline = self._child("pipeline", "history", "run", "--continuous")
 
-    def go_behind(self, *command: str) -> None:
+    def wrap_command(self, *command: str) -> None:
         """Before any start: have a command that becomes the one it is given, as `env` does, stand
         before each of the product's.
         """

@@ -146,16 +146,16 @@ class Guarded:
 
     def plans(self, connector: str) -> list[Json]:
         """All plans for a connector, newest first."""
-        result = self._asked("GET", "/api/v1/plans").json()["plans"]
+        result = self._call("GET", "/api/v1/plans").json()["plans"]
         return [row for row in result if row["connector"] == connector]
 
     def approve(self, plan: Json, by: str = PERSON) -> None:
         """As it was looked at. Whoever asked for it has a COLLEAGUE do that."""
         because = "looked at it"
         body = {"plan_sha256": plan["sha256"], "because": because}
-        self._asked("POST", f"/api/v1/plans/{plan['plan_id']}/approve", body, by=by)
+        self._call("POST", f"/api/v1/plans/{plan['plan_id']}/approve", body, by=by)
 
-    def ask(self, request: Json, key: str) -> httpx.Response:
+    def request_plan(self, request: Json, key: str) -> httpx.Response:
         """A plan of a person's own: whatever comes back."""
         return self._request("POST", "/api/v1/plans", PERSON, request, {"Idempotency-Key": key})
 
@@ -210,7 +210,7 @@ class Guarded:
         )
 
     @property
-    def person_token(self) -> str:
+    def operator_token(self) -> str:
         """Of the operator; no alert may come with it."""
         return self._tokens[PERSON]
 
@@ -221,7 +221,7 @@ class Guarded:
         results: list[Record] = []
         while True:
             path = f"/api/v1/journal?from_seq={len(results) + 1}"
-            lines = self._asked("GET", path).text.splitlines()
+            lines = self._call("GET", path).text.splitlines()
             results += [
                 {"plan_id": line["plan_id"], **line["record"]} for line in map(json.loads, lines)
             ]
@@ -292,7 +292,7 @@ class Guarded:
             for name, value in {**self._rest, "remedy": section}.items()
         )
 
-    def _asked(
+    def _call(
         self, method: str, path: str, body: Json | None = None, *, by: str = PERSON
     ) -> httpx.Response:
         answer = self._request(method, path, by, body)

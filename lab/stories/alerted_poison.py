@@ -104,7 +104,7 @@ class Alerted:
         """The plan that waits for somebody."""
         return self.daemon.proposed(self.connector, "skip_one")
 
-    def mended(self) -> list[str]:
+    def await_recovery(self) -> list[str]:
         """It runs and has committed everything; the lines that it has written."""
         self.sink.lab.wait_running(self.connector)
         sinks.taken(self.sink)
@@ -135,7 +135,7 @@ class Alerted:
             for entry in self.daemon.journal()
         )
 
-    def kept(self) -> list[Json]:
+    def list_quarantined(self) -> list[Json]:
         """What stands in quarantine for it."""
         document = json.loads(self.daemon.cli("quarantine", "list", "--json"))
         return [item for item in document if item["connector"] == self.connector]
@@ -147,7 +147,7 @@ class Alerted:
         token = str(self.daemon.token_file(who))
         return (*verb, "--url", self.daemon.control_url, "--token-file", token)
 
-    def asks(self, *verb: str, who: str = PERSON) -> subprocess.CompletedProcess[str]:
+    def run_verb(self, *verb: str, who: str = PERSON) -> subprocess.CompletedProcess[str]:
         """How such a command ends, and what it prints."""
         return finished(
             (*EXPORTER, *self.typed(*verb, who=who)),

@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from lab.check.ground_truth_recorder import Record, Topics
-from lab.cluster.kafka_client import CALL_S_MAX, FLUSH_S_MAX, ask_log_bounds, settings
+from lab.cluster.kafka_client import CALL_S_MAX, FLUSH_S_MAX, request_log_bounds, settings
 from lab.errors import LabError
 from lab.waiting import NotYet, until
 
@@ -43,7 +43,7 @@ def bounds(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, int]:
     try:
         return until(
             f"log bounds of {topic}-{partition}",
-            lambda: ask_log_bounds(consumer, topic, partition),
+            lambda: request_log_bounds(consumer, topic, partition),
             timeout_s=SETTLE_S_MAX,
         )
     except KafkaException as exc:

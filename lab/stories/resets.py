@@ -29,7 +29,7 @@ def syncs_deleted(flow: Flow) -> Deed:
     return copied(flow)
 
 
-def syncs_made_again(flow: Flow) -> Deed:
+def recreate_syncs(flow: Flow) -> Deed:
     """Restart the connector, which makes the topic; the next record copied makes a sync."""
     flow.lab.restart(flow.connector)
     flow.lab.wait_running(flow.connector)
@@ -72,7 +72,7 @@ def copied_again(flow: Flow) -> Deed:
     return copied(flow)
 
 
-def made_again(flow: Flow) -> Deed:
+def recreate_connector(flow: Flow) -> Deed:
     """
     The connector is deleted and made again under its name: it goes on where the old one ended.
 

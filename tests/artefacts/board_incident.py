@@ -24,7 +24,7 @@ from tests.scenarios.world import World
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 
 from .backfill import INTERVAL_S, serving
-from .boards import world
+from .boards import build_snapshot
 
 STORY = """
 about: MirrorMaker reads nothing any more, and every state says running.
@@ -46,11 +46,11 @@ TARGET = 'job="offsetwatch",instance="a:9640"'
 CHOSEN = ("connect_cluster=lab", "connector=mirror", "source=west", "target=east")
 
 
-def looks() -> Iterator[Snapshot]:
+def iterate_snapshots() -> Iterator[Snapshot]:
     """One for each scrape."""
     story = World(yaml.safe_load(STORY))
     daemon, next_at = Daemon(story), 0.0
-    made_up, pipeline = world().remedies, full().pipeline
+    made_up, pipeline = build_snapshot().remedies, full().pipeline
     assert made_up is not None
     assert pipeline.status is not None
     while story.now - BEGINNING < story.lasts_s:
@@ -73,7 +73,7 @@ def scrapes() -> tuple[str, int]:
     """All of them as one text of OpenMetrics, family by family, and the time of the newest."""
     families: dict[str, dict[str, list[str]]] = {}
     offset, read = 0, replace(RELOADED, at=BEGINNING)
-    for snapshot in looks():
+    for snapshot in iterate_snapshots():
         offset = int(snapshot.at)
         family: dict[str, list[str]] = {}
         text = Exposition(BUILD, lambda: read).render(snapshot, OPENMETRICS_1_0_0).decode()

@@ -78,13 +78,13 @@ def panels(board: Board) -> list[Board]:
     return [*open_panels(board), *(panel for row in rows(board) for panel in row["panels"])]
 
 
-def asking(board: Board) -> list[Board]:
+def select_queried(board: Board) -> list[Board]:
     """Without what is only text."""
     return [panel for panel in panels(board) if panel["type"] != "text"]
 
 
 def targets(board: Board) -> Iterator[tuple[str, Board]]:
-    for panel in asking(board):
+    for panel in select_queried(board):
         for target in panel["targets"]:
             yield f"{panel['title']} {target['refId']}", target
 
@@ -102,7 +102,7 @@ def substituted(expr: str, chosen: Mapping[str, str] = EVERYTHING) -> str:
     return expr
 
 
-def world() -> Snapshot:
+def build_snapshot() -> Snapshot:
     """`full()`, with a sink's connector, a flow of which all is known, a group that would lose
     records, and remedies as of the moment of everything else.
     """

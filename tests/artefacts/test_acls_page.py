@@ -67,7 +67,7 @@ def test_doctor_is_content_with_what_the_page_grants():
 
 
 @pytest.mark.parametrize("operation", ["Describe", "Read", "DescribeConfigs"])
-def test_the_page_grants_no_more_than_doctor_asks_for(operation: str):
+def test_the_page_grants_no_more_than_doctor_requests(operation: str):
     granted = rights("Watching", "topic: offsets topic")
     assert verdicts(granted - {operation}, {"Describe"}) != ["ok", "ok"]
 
@@ -155,7 +155,7 @@ def test_every_request_to_connect_is_on_the_page_and_no_other():
     assert names == request
 
 
-def test_every_question_of_the_reader_was_asked():
+def test_every_question_of_the_reader_was_queried():
     public = {name for name in vars(ConnectReader) if not name.startswith("_")}
     covered = {"root", "connectors", "plugins", "status", "connector_config", "tasks", "offsets"}
     covered |= {"connector_names", "connector_infos", "connector"}

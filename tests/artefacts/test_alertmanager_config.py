@@ -22,7 +22,7 @@ _INDENTED = re.compile(r"(?:^    .*\n|^\n)+", re.MULTILINE)
 _FENCED = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def shown() -> dict[str, str]:
+def list_pages() -> dict[str, str]:
     """What has routes or receivers, by page."""
     return {
         f"{page.relative_to(ROOT)}-{number}": block
@@ -33,7 +33,7 @@ def shown() -> dict[str, str]:
     }
 
 
-SHOWN = shown()
+SHOWN = list_pages()
 
 
 def test_some_page_shows_one():
@@ -53,7 +53,7 @@ def test_amtool_finds_nothing_wrong_with_what_the_lab_starts(tmp_path):
     assert check_config(file) == []
 
 
-def test_amtool_is_asked(tmp_path):
+def test_amtool_is_queried(tmp_path):
     wrong = yaml.safe_load(ALERTMANAGER.format(url="http://127.0.0.1:9641/", token_file="/x"))
     wrong["route"]["receiver"] = "nobody"
     file = tmp_path / "alertmanager.yml"

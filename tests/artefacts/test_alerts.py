@@ -126,7 +126,7 @@ def always_used(text: str) -> set[str]:
     return used
 
 
-def found_by(name: FindingName, labels: dict[str, str]) -> Finding:
+def build_finding(name: FindingName, labels: dict[str, str]) -> Finding:
     """Return a finding of the connector or cluster that labels name."""
     return Finding(
         name=name,
@@ -229,7 +229,7 @@ def test_what_fires_has_every_label_that_its_texts_use(name, alert):
 def test_the_command_is_the_one_that_the_daemon_gives_for_the_finding(name, alert):
     labels, command = alert["exp_labels"], alert["exp_annotations"]["next"]
     inputs = {
-        build_next_command(found_by(finding, labels), has_rest=True)
+        build_next_command(build_finding(finding, labels), has_rest=True)
         for finding, page in RUNBOOKS.items()
         if page == name and labels.get("finding", finding.value) == finding.value
     }
@@ -252,10 +252,12 @@ def test_commands_quote_names_as_the_daemon_does(tmp_path):
     }
     assert commands == {
         "explain": build_next_command(
-            found_by(FindingName.CONNECTOR_SILENT, labels), has_rest=True
+            build_finding(FindingName.CONNECTOR_SILENT, labels), has_rest=True
         ),
-        "list": build_next_command(found_by(FindingName.HALF_RESET, labels), has_rest=True),
-        "restart": build_next_command(found_by(FindingName.TASK_FAILED, labels), has_rest=True),
+        "list": build_next_command(build_finding(FindingName.HALF_RESET, labels), has_rest=True),
+        "restart": build_next_command(
+            build_finding(FindingName.TASK_FAILED, labels), has_rest=True
+        ),
     }
 
 
@@ -436,7 +438,7 @@ TOLD_BY = {  # those that are told by a state, a verdict or a metric of their ow
 OF_A_CLUSTER = {"ConnectClusterChanged", "MirrorMaker2CheckpointsStale"}
 
 
-def asked_for(metric: str, label: str) -> dict[str, list[str]]:
+def list_label_values(metric: str, label: str) -> dict[str, list[str]]:
     """The values of a label that alerts ask a metric for, and which alerts do."""
     results: dict[str, set[str]] = {}
     for name, rule in ALERT_RULES.items():
@@ -448,15 +450,15 @@ def asked_for(metric: str, label: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("finding", FindingName)
-def test_whatever_can_be_found_is_told_by_one_alert(finding):
-    by_name = asked_for("offsetwatch_findings", "finding").get(finding.value, [])
+def test_whatever_can_be_found_is_reported_by_one_alert(finding):
+    by_name = list_label_values("offsetwatch_findings", "finding").get(finding.value, [])
     assert len(by_name) == (finding not in TOLD_BY)
     assert TOLD_BY.get(finding, *by_name) in ALERT_RULES
 
 
-@pytest.mark.parametrize("finding", sorted(asked_for("offsetwatch_findings", "finding")))
+@pytest.mark.parametrize("finding", sorted(list_label_values("offsetwatch_findings", "finding")))
 def test_each_finding_that_alerts_ask_for_fires_in_a_test(finding):
-    (name,) = asked_for("offsetwatch_findings", "finding")[finding]
+    (name,) = list_label_values("offsetwatch_findings", "finding")[finding]
     shown = {
         path.stem
         for path in TEST_FILES
@@ -484,14 +486,14 @@ def test_an_alert_on_a_finding_names_its_connector_first(name):
         assert summary.removeprefix("{{ if $labels.connector }}").startswith(subject)
 
 
-def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
-    findings = asked_for("offsetwatch_findings", "finding")
+def test_alerts_request_findings_verdicts_and_problems_that_exist():
+    findings = list_label_values("offsetwatch_findings", "finding")
     assert findings.keys() <= {finding_name.value for finding_name in FindingName}
-    verdicts = asked_for("offsetwatch_connector_progress", "verdict")
+    verdicts = list_label_values("offsetwatch_connector_progress", "verdict")
     assert (
         {"silent", "stalled", "slow"} == verdicts.keys() <= {verdict.value for verdict in Verdict}
     )
-    problems = asked_for("offsetwatch_internal_topic_problem", "problem")
+    problems = list_label_values("offsetwatch_internal_topic_problem", "problem")
     assert problems.keys() == {problem for problem, _ in internal_topics.RULES} | {
         internal_topics.SHARED
     }

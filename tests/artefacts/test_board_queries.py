@@ -17,7 +17,17 @@ from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 
 from .backfill import Prometheus, Series, repeated, serving
-from .boards import BOARDS, CHOSEN, LABEL, asking, panels, queries, rows, substituted, world
+from .boards import (
+    BOARDS,
+    CHOSEN,
+    LABEL,
+    build_snapshot,
+    panels,
+    queries,
+    rows,
+    select_queried,
+    substituted,
+)
 
 # What has no answer in this world, and why that is right.
 UNANSWERED = {
@@ -45,7 +55,7 @@ def scraped(folder: Path, snapshot: Snapshot) -> Iterator[Prometheus]:
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    yield from scraped(tmp_path_factory.mktemp("prometheus"), world())
+    yield from scraped(tmp_path_factory.mktemp("prometheus"), build_snapshot())
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +73,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
         findings=(),
         topic_problems=(),
         mirror_partitions=known,
-        remedies=replace(world().remedies, stopped_by_us=()),
+        remedies=replace(build_snapshot().remedies, stopped_by_us=()),
     )
     yield from scraped(tmp_path_factory.mktemp("quiet"), nothing)
 
@@ -73,15 +83,15 @@ def answers(running: Prometheus, name: str, expr: str) -> list[list[Series]]:
     return [running.query(substituted(expr, chosen)) for chosen in CHOSEN[name]]
 
 
-def told(running: Prometheus, name: str, title: str) -> float | None:
+def query_stat(running: Prometheus, name: str, title: str) -> float | None:
     """The number of a stat, on a board of everything."""
-    (panel,) = (entry for entry in asking(BOARDS[name]) if entry["title"] == title)
+    (panel,) = (entry for entry in select_queried(BOARDS[name]) if entry["title"] == title)
     ((series),) = answers(running, name, panel["targets"][0]["expr"])
     return series[0][1] if series else None
 
 
 def rows_of(running: Prometheus, name: str, title: str) -> list[Series]:
-    (panel,) = (entry for entry in asking(BOARDS[name]) if entry["title"] == title)
+    (panel,) = (entry for entry in select_queried(BOARDS[name]) if entry["title"] == title)
     (series,) = answers(running, name, panel["targets"][0]["expr"])
     return series
 
@@ -103,7 +113,7 @@ def test_what_may_be_without_an_answer_is_on_a_board():
 
 
 @every_query
-def test_a_series_is_told_from_the_others_by_its_legend(prometheus, name, title, target):
+def test_a_series_is_distinguished_from_the_others_by_its_legend(prometheus, name, title, target):
     expected = LABEL.findall(target["legendFormat"])
     for series in answers(prometheus, name, target["expr"]) if target["legendFormat"] else ():
         legends = [tuple(labels.get(item, "") for item in expected) for labels, _ in series]
@@ -112,7 +122,7 @@ def test_a_series_is_told_from_the_others_by_its_legend(prometheus, name, title,
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_panel_of_one_number_has_one(prometheus, name):
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         if panel["type"] == "stat":
             for series in answers(prometheus, name, panel["targets"][0]["expr"]):
                 assert len(series) <= 1, panel["title"]
@@ -120,7 +130,7 @@ def test_a_panel_of_one_number_has_one(prometheus, name):
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_table_has_rows_of_their_own_and_only_columns_that_it_orders(prometheus, name):
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         if panel["type"] != "table":
             continue
         columns = panel["transformations"][-1]["options"]["indexByName"].keys()
@@ -132,7 +142,7 @@ def test_a_table_has_rows_of_their_own_and_only_columns_that_it_orders(prometheu
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_a_line_that_leads_to_a_board_has_the_labels_that_it_takes_along(prometheus, name):
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         for link in panel["fieldConfig"]["defaults"].get("links", ()):
             expected = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
             assert expected
@@ -182,14 +192,14 @@ def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
         (2**21, "bytes", "2 MiB"),
     ],
 )
-def test_a_number_is_drawn_as_people_read_it(value, unit, answer):
+def test_a_number_is_drawn_as_operators_read_it(value, unit, answer):
     assert pictures.shown(value, unit) == answer
 
 
 def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
     numbers = {
-        panel["title"]: told(prometheus, "fleet", panel["title"])
-        for panel in asking(BOARDS["fleet"])
+        panel["title"]: query_stat(prometheus, "fleet", panel["title"])
+        for panel in select_queried(BOARDS["fleet"])
         if panel["type"] == "stat"
     }
     assert numbers == {
@@ -209,16 +219,16 @@ def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
 
 
 def test_nothing_found_is_a_0_where_somebody_looks(quiet):
-    assert told(quiet, "fleet", "Critical findings") == 0
-    assert told(quiet, "fleet", "Warnings") == 0
-    assert told(quiet, "failover", "Stale checkpoints") == 0
-    assert told(quiet, "remediation", "Connectors stopped") == 0
-    assert told(quiet, "health", "Internal topics with a problem") == 0
+    assert query_stat(quiet, "fleet", "Critical findings") == 0
+    assert query_stat(quiet, "fleet", "Warnings") == 0
+    assert query_stat(quiet, "failover", "Stale checkpoints") == 0
+    assert query_stat(quiet, "remediation", "Connectors stopped") == 0
+    assert query_stat(quiet, "health", "Internal topics with a problem") == 0
 
 
-def test_a_sum_is_told_once_every_part_of_it_is_known(prometheus, quiet):
-    assert told(prometheus, "fleet", "Replication lag") is None
-    assert told(quiet, "fleet", "Replication lag") == 379 + 0 + 3 + 4
+def test_a_sum_is_reported_once_every_part_of_it_is_known(prometheus, quiet):
+    assert query_stat(prometheus, "fleet", "Replication lag") is None
+    assert query_stat(quiet, "fleet", "Replication lag") == 379 + 0 + 3 + 4
     lags = {
         (labels["connector"], labels["source"]): value
         for labels, value in rows_of(prometheus, "fleet", "Replication lag by flow")
@@ -245,9 +255,9 @@ def test_the_overview_lists_every_problem_once(prometheus):
     ]
 
 
-def test_readiness_is_told_of_every_group(prometheus):
-    assert told(prometheus, "failover", "Groups that would skip records") == 1
-    assert told(prometheus, "failover", "Records skipped") == 4
-    assert told(prometheus, "failover", "Groups with unknown position") == 0
+def test_readiness_is_reported_of_every_group(prometheus):
+    assert query_stat(prometheus, "failover", "Groups that would skip records") == 1
+    assert query_stat(prometheus, "failover", "Records skipped") == 4
+    assert query_stat(prometheus, "failover", "Groups with unknown position") == 0
     lost = rows_of(prometheus, "failover", "Partitions that would skip records")
     assert [(labels["group"], value) for labels, value in lost] == [("audit", 4)]

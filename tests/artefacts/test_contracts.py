@@ -219,7 +219,7 @@ def changing(source: str) -> set[str]:
     return names
 
 
-def test_clients_that_can_change_anything_stand_in_their_package():
+def test_clients_that_can_change_anything_are_in_their_package():
     names = {
         (module, name)
         for module, path in modules(ROOT / "exporter" / "offsetwatch").items()

@@ -24,11 +24,11 @@ from tools.promtool import check_rules
 from .boards import (
     ALERT_RULES,
     BOARDS,
-    asking,
     open_panels,
     panels,
     queries,
     rows,
+    select_queried,
     substituted,
     targets,
 )
@@ -190,7 +190,7 @@ def test_there_is_one_data_source_variable_and_everything_uses_it(name):
         ("datasource", "prometheus", "Data source")
     ]
     expected = {"type": "prometheus", "uid": "${datasource}"}
-    for panel in asking(board):
+    for panel in select_queried(board):
         assert panel["datasource"] == expected
     for title, target in targets(board):
         assert target["datasource"] == expected, title
@@ -244,7 +244,7 @@ def test_panels_have_their_own_ids_and_places(name):
 
 
 @every_board
-def test_at_most_eight_panels_are_seen_before_the_first_click_and_fit_a_screen(name):
+def test_at_most_eight_panels_are_observed_before_the_first_click_and_fit_a_screen(name):
     first, *others = rows(BOARDS[name])
     assert (first["title"], first["collapsed"], first["panels"]) == ("Now", False, [])
     output = open_panels(BOARDS[name])
@@ -276,7 +276,7 @@ def test_panels_of_one_kind_of_connector_are_in_rows_that_say_so_and_are_closed(
     assert kinds.keys() == of_kind.keys()
     for kind, prefixes in of_kind.items():
         inside = {panel["id"] for panel in kinds[kind]["panels"]}
-        for panel in asking(BOARDS["connector"]):
+        for panel in select_queried(BOARDS["connector"]):
             metrics = set[str]().union(
                 *(read(target["expr"]).metrics for target in panel["targets"])
             )
@@ -287,7 +287,7 @@ def test_panels_of_one_kind_of_connector_are_in_rows_that_say_so_and_are_closed(
 
 @every_board
 def test_a_panel_is_of_good_and_bad_or_is_said_to_be_of_neither(name):
-    neither = {panel["title"] for panel in asking(BOARDS[name]) if not judges(panel)}
+    neither = {panel["title"] for panel in select_queried(BOARDS[name]) if not judges(panel)}
     assert neither == NEITHER[name]
 
 
@@ -306,7 +306,7 @@ def judges(panel) -> bool:
 
 @every_board
 def test_thresholds_rise_and_what_is_not_bad_is_green(name):
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", ())
         values = [step["value"] for step in steps]
         assert values[:1] in ([], [None]), panel["title"]
@@ -322,7 +322,7 @@ def test_thresholds_rise_and_what_is_not_bad_is_green(name):
 @every_board
 def test_a_panel_that_can_be_bad_links_to_the_runbook_of_an_alert(name):
     without = set()
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         links = panel.get("links", [])
         if judges(panel) and not links:
             without.add(panel["title"])
@@ -365,7 +365,7 @@ def test_a_panel_says_what_it_shows_and_in_which_unit(name):
         assert panel["description"].endswith("."), panel["title"]
         words = f"{panel['title']} {panel['description']}"
         assert WORDS.findall(words) == [], panel["title"]
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
         assert panel["targets"], panel["title"]
         for override in panel["fieldConfig"]["overrides"]:
@@ -375,7 +375,7 @@ def test_a_panel_says_what_it_shows_and_in_which_unit(name):
 
 @every_board
 def test_targets_of_a_panel_have_different_names_and_series_a_legend(name):
-    for panel in asking(BOARDS[name]):
+    for panel in select_queried(BOARDS[name]):
         names = [target["refId"] for target in panel["targets"]]
         assert len(set(names)) == len(names)
         if panel["type"] in {"timeseries", "state-timeline"}:
@@ -400,7 +400,7 @@ def test_the_overview_begins_with_numbers_and_lists_of_what_is_wrong():
 def linked():
     """(board, panel, column or "", link) of every link of a panel."""
     for name, board in BOARDS.items():
-        for panel in asking(board):
+        for panel in select_queried(board):
             config = panel["fieldConfig"]
             for link in config["defaults"].get("links", ()):
                 yield name, panel, "", link
@@ -462,7 +462,7 @@ def test_a_query_rates_counters_and_nothing_else_over_the_interval_grafana_choos
 
 
 @every_query
-def test_a_query_looks_at_what_the_variables_choose(name, target):
+def test_a_query_inspects_what_the_variables_choose(name, target):
     known = known_metrics()
     one = OF_ONE.get(name, set())
     optional = {spec.name: spec.optional for spec in CATALOG}
@@ -544,7 +544,7 @@ def test_states_and_verdicts_have_the_same_colour_on_every_board():
     assert output > 4
 
 
-def test_what_has_failed_is_red_and_what_a_person_halted_is_not():
+def test_what_has_failed_is_red_and_what_an_operator_halted_is_not():
     assert {VERDICTS[value] for value in ("failed", "silent")} == {STATES["failed"]} == {"red"}
     assert VERDICTS["ok"] == STATES["running"] == "green"
     halted = {VERDICTS[value] for value in ("paused", "stopped")}

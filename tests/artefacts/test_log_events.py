@@ -52,13 +52,15 @@ def test_an_event_of_the_log_is_written_with_the_fields_that_are_named(name: str
 
 
 @every_runbook
-def test_whoever_is_sent_to_the_daemons_log_is_told_which_event_to_look_for(name: str) -> None:
+def test_whoever_is_sent_to_the_daemons_log_is_reported_which_event_to_search_for(
+    name: str,
+) -> None:
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*`|])", RUNBOOKS[name])
     for sentence in sentences:
         assert not LOG.search(sentence) or list(quoted(sentence)), sentence
 
 
-def test_some_runbooks_send_people_to_the_log() -> None:
+def test_some_runbooks_send_operators_to_the_log() -> None:
     sent = [name for name, text in RUNBOOKS.items() if LOG.search(text)]
     assert {"OffsetwatchNotificationsFailing", "OffsetwatchStateNotSaved"} <= set(sent)
     assert {"tail_caught_up", "notification_failed"} <= EVENTS.keys()

@@ -25,7 +25,7 @@ WHERE = "--connect lab --config offsetwatch.yaml"  # what offsets-toolbox.md say
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-def shown(text: str) -> Iterator[str]:
+def list_commands(text: str) -> Iterator[str]:
     """Our commands: alone on a line of code, indented or fenced, continued lines in one."""
     text = re.sub(r"\\\n\s+", "", text)
     fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
@@ -38,7 +38,7 @@ def shown(text: str) -> Iterator[str]:
 def usages(page: Path) -> Iterator[str]:
     """Of pages whose code lines are not all commands to type."""
     if page.name != "cli.md":  # there they are usages, made from the declarations
-        yield from shown(page.read_text())
+        yield from list_commands(page.read_text())
 
 
 COMMANDS = sorted({(page.name, line) for page in PAGES for line in usages(page)})
@@ -52,11 +52,11 @@ def test_a_command_that_is_shown_can_be_typed(page: str, command: str):
 @pytest.mark.parametrize("page", ["README.md", "operations.md", "acls.md", "offsets-toolbox.md"])
 def test_commands_are_found_where_there_are_some(page: str):
     (path,) = (file for file in PAGES if file.name == page)
-    assert page == "acls.md" or list(shown(path.read_text()))
+    assert page == "acls.md" or list(list_commands(path.read_text()))
 
 
 def test_a_command_that_cannot_be_typed_would_be_noticed():
-    for line in shown("    offsetwatch offsets lst WHERE   (what is there)\n"):
+    for line in list_commands("    offsetwatch offsets lst WHERE   (what is there)\n"):
         with pytest.raises(click.UsageError):
             parse(line)
 

@@ -139,7 +139,7 @@ FILES = {str(path.relative_to(ROOT)): path for path in files()}
 
 
 @pytest.mark.parametrize("name", sorted(FILES))
-def test_a_text_for_people_has_no_private_word(name: str) -> None:
+def test_a_text_for_operators_has_no_private_word(name: str) -> None:
     assert private_words(FILES[name]) == []
 
 
@@ -159,7 +159,7 @@ def test_a_rule_of_a_verdict_has_no_private_word(number: int) -> None:
         ("a.md", "Nothing.\nIt is told.\n\n```yaml\nremedy:  # of remedies\n```\n", [2, 5]),
     ],
 )
-def test_a_private_word_is_found_where_a_person_reads_it(
+def test_a_private_word_is_found_where_an_operator_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, lines: list[int]
 ) -> None:
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)

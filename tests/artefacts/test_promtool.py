@@ -31,11 +31,11 @@ def test_promtool_finds_nothing_to_complain_about_in_what_we_serve(snapshot):
     ],
     ids=["gauge named as a counter", "not a base unit", "not the format"],
 )
-def test_what_promtool_complains_about_is_told(text, complaint):
+def test_what_promtool_complains_about_is_reported(text, complaint):
     assert any(complaint in line for line in check_metrics(text))
 
 
-def test_rule_tests_that_do_not_pass_are_told(tmp_path):
+def test_rule_tests_that_do_not_pass_are_reported(tmp_path):
     (tmp_path / "a.rules.yaml").write_text(
         "groups: [{name: g, rules: [{record: 'a:b:c', expr: vector(1)}]}]"
     )
@@ -68,7 +68,7 @@ def test_programs_on_the_path_are_taken_and_nothing_is_fetched(tmp_path, cache):
     assert not cache.exists()
 
 
-def test_a_machine_without_apt_is_told_what_to_install(cache):
+def test_a_machine_without_apt_is_advised_what_to_install(cache):
     with pytest.raises(ToolError, match=r"no apt-get to fetch one: install Prometheus 2\.42"):
         binaries()
 

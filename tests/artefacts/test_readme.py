@@ -92,7 +92,7 @@ def test_what_is_left_to_real_tests_is_there() -> None:
 # --- configuration ----------------------------------------------------------------------------
 
 
-def given(folder: Path, text: str) -> str:
+def write_config(folder: Path, text: str) -> str:
     """A configuration, with the files that it names in this folder."""
     for number, name in enumerate(sorted(set(re.findall(r"/run/secrets/[\w-]+", text)))):
         secret = folder / name.rpartition("/")[2]
@@ -117,7 +117,7 @@ def test_every_configuration_that_is_shown_passes_the_check(
     output = yaml.safe_load(configurations()[number])
     # Flows are named of a MirrorMaker that was named just before.
     before = yaml.safe_load(configurations()[number - 1]) if "flows" in output else {}
-    text = given(tmp_path, yaml.safe_dump({**whole, **before, **output}, width=1000))
+    text = write_config(tmp_path, yaml.safe_dump({**whole, **before, **output}, width=1000))
     path = tmp_path / CONFIG_NAME
     path.write_text(text)
     monkeypatch.chdir(tmp_path)  # a path in a property is librdkafka's
@@ -155,7 +155,7 @@ def test_the_smallest_configuration_is_checked_as_it_stands(shell: Shell) -> Non
     assert "2 Kafka and 1 Connect cluster(s)" in done.stdout
 
 
-def test_the_daemon_runs_with_it_and_ends_when_it_is_told_to(
+def test_the_daemon_runs_with_it_and_ends_when_it_is_reported_to(
     shell: Shell, worker: fake.Connect
 ) -> None:
     east, west, port = MockBroker(), MockBroker(), free_port()
@@ -195,7 +195,7 @@ def test_the_daemon_runs_with_it_and_ends_when_it_is_told_to(
 
 
 @pytest.fixture
-def asked(shell: Shell, worker: fake.Connect) -> Shell:
+def configured_shell(shell: Shell, worker: fake.Connect) -> Shell:
     """A shell where F is a configuration that leads to the worker."""
     nowhere = f"{LOOPBACK}:1"  # no Kafka is asked for what Connect keeps
     (shell.folder / "F").write_text(
@@ -206,37 +206,39 @@ def asked(shell: Shell, worker: fake.Connect) -> Shell:
 
 @pytest.mark.slow  # before it writes, a verb waits until offsets have stood still
 def test_offsets_are_kept_altered_and_put_back_by_the_commands_as_they_stand(
-    asked: Shell, worker: fake.Connect
+    configured_shell: Shell, worker: fake.Connect
 ) -> None:
-    done = asked.run(EXPORT)
+    done = configured_shell.run(EXPORT)
     assert done.returncode == 0, done.stderr
-    retained = json.loads((asked.folder / "kept.json").read_text())
+    retained = json.loads((configured_shell.folder / "kept.json").read_text())
     assert retained == {"c": [{"partition": PLACE, "offset": POSITION}]}
 
-    done = asked.run(ALTER, typed="c")
+    done = configured_shell.run(ALTER, typed="c")
     assert done.returncode == 0, done.stderr
     assert worker.offsets["c"] == {STORED: {"position": 120}}
 
-    done = asked.run(IMPORT, typed="c")
+    done = configured_shell.run(IMPORT, typed="c")
     assert done.returncode == 0, done.stderr
     assert worker.offsets["c"] == {STORED: POSITION}
     assert worker.connectors["c"].state == "RUNNING"
 
 
-def test_nothing_is_altered_where_another_name_is_typed(asked: Shell, worker: fake.Connect) -> None:
-    assert asked.run(ALTER, typed="d").returncode == 3
+def test_nothing_is_altered_where_another_name_is_typed(
+    configured_shell: Shell, worker: fake.Connect
+) -> None:
+    assert configured_shell.run(ALTER, typed="d").returncode == 3
     assert worker.changes() == []
 
 
 @pytest.mark.slow
-def test_a_connector_is_created_at_offsets_that_were_kept(
-    asked: Shell, worker: fake.Connect
+def test_a_connector_is_created_at_offsets_that_were_retained(
+    configured_shell: Shell, worker: fake.Connect
 ) -> None:
-    assert asked.run(EXPORT).returncode == 0
+    assert configured_shell.run(EXPORT).returncode == 0
     config = worker.connectors.pop("c").config
     worker.offsets["c"] = {}
-    (asked.folder / "c.json").write_text(json.dumps(config))
-    done = asked.run(CREATE, typed="c")
+    (configured_shell.folder / "c.json").write_text(json.dumps(config))
+    done = configured_shell.run(CREATE, typed="c")
     assert done.returncode == 0, done.stderr
     assert worker.offsets["c"] == {STORED: POSITION}
     assert worker.connectors["c"].state == "RUNNING"
@@ -265,7 +267,7 @@ def test_what_is_to_be_made_has_a_target_and_what_is_to_be_run_a_module(page: Pa
         assert importlib.util.find_spec(module) is not None, module
 
 
-def test_what_the_lab_is_asked_for_it_can_do() -> None:
+def test_what_the_lab_is_requested_it_can_do() -> None:
     output = re.findall(r'`make (lab|demo) ARGS="?([^`"]*)"?`', README.replace("\n", " "))
     assert {target for target, _ in output} == {"lab", "demo"}
     assert "\n\t@$(BIN)/python -m lab up $(ARGS)\n" in (ROOT / "Makefile").read_text()
@@ -296,7 +298,7 @@ def rows() -> list[str]:
     return [re.split(r"(?<!\\)\|", line)[1] for line in table.splitlines()[2:]]
 
 
-def told(row: str) -> Iterator[tuple[str, ...]]:
+def list_verbs(row: str) -> Iterator[tuple[str, ...]]:
     """Verbs of a row. One without its group belongs to the one before it."""
     group: tuple[str, ...] = ()
     for item in re.findall(r"`([^`]+)`", row):
@@ -317,4 +319,4 @@ def told(row: str) -> Iterator[tuple[str, ...]]:
 
 
 def test_the_table_of_commands_has_every_verb_and_none_that_is_not_there() -> None:
-    assert {path for row in rows() for path in told(row)} == VERBS
+    assert {path for row in rows() for path in list_verbs(row)} == VERBS

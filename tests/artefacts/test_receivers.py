@@ -189,7 +189,7 @@ def test_a_recent_amtool_finds_nothing_wrong_with_a_configuration(name):
 
 
 @every_receiver
-def test_ends_are_sent_and_secrets_stand_in_files(name):
+def test_ends_are_sent_and_secrets_are_in_files(name):
     settings = yaml.safe_load(CONFIGS[name].read_text(encoding="utf-8"))
     (receiver,) = settings["receivers"]
     ((receives,),) = (value for key, value in receiver.items() if key.endswith("_configs"))
@@ -280,7 +280,7 @@ def test_an_alert_without_a_command_and_a_runbook_has_no_empty_lines_for_them(na
 
 
 @every_receiver
-def test_several_alerts_are_told_one_after_the_other(name, rendered):
+def test_several_alerts_are_reported_one_after_the_other(name, rendered):
     other = replace(FAILED, connector="other", summary="other task 1 FAILED.")
     both = {**message(), "alerts": [*message()["alerts"], *message(other)["alerts"]]}
     settings = templated(name)
@@ -302,6 +302,6 @@ def test_an_error_message_mentions_no_channel_of_slack(rendered):
     assert "<!" not in text
 
 
-def test_a_template_that_does_not_exist_is_told(rendered):
+def test_a_template_that_does_not_exist_is_reported(rendered):
     with pytest.raises(ToolError, match="nowhere"):
         rendered('{{ template "nowhere" . }}', message())

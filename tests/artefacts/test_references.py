@@ -112,7 +112,7 @@ def test_a_link_of_a_page_leads_to_a_heading(name: str):
 # --- metrics -------------------------------------------------------------------------------------
 
 
-def test_every_metric_stands_in_one_group():
+def test_every_metric_is_in_one_group():
     listed = [spec for group in FACTS.values() for spec in group]
     assert sorted(listed, key=lambda metric_spec: metric_spec.name) == sorted(
         CATALOG, key=lambda metric_spec: metric_spec.name
@@ -215,7 +215,7 @@ def test_with_an_input_go_the_metrics_that_the_page_says_and_no_others(need: Nee
     assert gone == names & before
 
 
-def test_every_metric_that_rests_on_an_input_was_looked_at():
+def test_every_metric_that_rests_on_an_input_was_inspected():
     output = seen_by(whole()) | seen_by(whole(by_topic=True))
     rests = {spec.name for spec, facts in of_all().items() if facts.needs}
     assert rests - output == ELSEWHERE
@@ -264,7 +264,7 @@ def test_the_examples_beside_those_of_the_file_can_be_used(tmp_path, path, key):
     load(file, {})
 
 
-def test_no_example_is_kept_for_a_setting_that_is_gone():
+def test_no_example_is_retained_for_a_setting_that_is_gone():
     assert configuration.EXAMPLES_BESIDE.keys() <= {setting.key for setting in KEYS}
 
 

@@ -48,7 +48,7 @@ def test_every_alert_has_a_runbook_and_every_runbook_an_alert():
 
 
 @every_runbook
-def test_a_runbook_has_the_parts_that_people_look_for_in_their_order(name):
+def test_a_runbook_has_the_parts_that_operators_search_for_in_their_order(name):
     text = RUNBOOKS[name]
     assert text.startswith(f"# {name}\n")
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
@@ -56,7 +56,7 @@ def test_a_runbook_has_the_parts_that_people_look_for_in_their_order(name):
 
 
 @every_runbook
-def test_the_first_look_and_what_comes_after_have_a_command_to_type(name):
+def test_the_first_poll_and_what_comes_after_have_a_command_to_type(name):
     first_poll = RUNBOOKS[name].split("## First look")[1].split("##")[0]
     assert commands(first_poll)
 

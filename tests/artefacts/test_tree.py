@@ -59,7 +59,7 @@ def words(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)}
 
 
-def test_the_words_of_a_name_are_told_apart():
+def test_the_words_of_a_name_are_distinguished():
     assert words("_build_TCPSite2_at") == {"build", "tcp", "site2", "at"}
     assert words("ConnectorRow") == {"connector", "row"}
 
@@ -74,7 +74,7 @@ def test_a_public_class_has_a_name_of_its_own():
     assert {name: modules for name, modules in entries.items() if len(modules) > 1} == {}
 
 
-def test_a_folder_shows_its_parts_at_a_glance():
+def test_a_folder_shows_its_parts_in_one_view():
     folders = {module.parent for module in MODULES}
     counts = {
         str(folder.relative_to(PACKAGE)): len([*folder.glob("*.py")]) - 1 for folder in folders

@@ -58,7 +58,7 @@ def test_a_configuration_that_is_shown_loads(folder: Path, text: str):
     assert config.load(file, {})
 
 
-def test_what_is_wrong_is_told_by_promtool_and_by_us(folder: Path):
+def test_what_is_wrong_is_reported_by_promtool_and_by_us(folder: Path):
     file = folder / "wrong.yaml"
     file.write_text(yaml.safe_dump({"basic_auth_users": {"ada": "no hash"}}))
     assert check_web_config(file)

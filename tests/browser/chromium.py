@@ -155,7 +155,7 @@ class Chromium:
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **entry)
         self.call("Input.dispatchKeyEvent", type="keyUp", **entry)
 
-    def picture(self, path: Path) -> None:
+    def screenshot(self, path: Path) -> None:
         """What the window shows, as PNG."""
         shot = self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(shot["data"]))

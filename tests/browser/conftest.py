@@ -21,7 +21,7 @@ from tests.unit.serve.worlds import BUILD
 USER, PASSWORD = "ada", "a-password-of-tests"
 
 
-class Site:
+class ServedListener:
     """The listener of a daemon, and what that daemon sees."""
 
     def __init__(self, web_config: Path | None = None) -> None:
@@ -61,19 +61,19 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    built = Site()
+def listener() -> Iterator[ServedListener]:
+    built = ServedListener()
     yield built
     built.die()
 
 
 @pytest.fixture
-def guarded(tmp_path) -> Iterator[Site]:
+def guarded(tmp_path) -> Iterator[ServedListener]:
     """It asks for a password: PASSWORD, of USER."""
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     file = tmp_path / "web.yaml"
     file.write_text(f"basic_auth_users: {{{USER}: '{hashed}'}}\n")
-    built = Site(file)
+    built = ServedListener(file)
     yield built
     built.die()
 

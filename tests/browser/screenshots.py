@@ -10,7 +10,7 @@ from pathlib import Path
 from offsetwatch.model.moments import Moment
 from tests.browser import worlds
 from tests.browser.chromium import Chromium, chromium
-from tests.browser.conftest import Site
+from tests.browser.conftest import ServedListener
 from tests.changed import replace
 
 _THERE = "document.querySelector('#connectors svg.spark')"
@@ -24,21 +24,21 @@ def draw(page: Chromium, url: str, folder: Path) -> None:
     """Write light.png, dark.png and phone.png."""
     page.open(url, width=1100, height=1300)
     page.until(_THERE)
-    page.picture(folder / "light.png")
+    page.screenshot(folder / "light.png")
     page.open(url, width=1100, height=1000, dark=True)
     page.until(_THERE)
     page.run(f"{_OPENED} ?? 0")
     page.until("document.querySelector('.detail table')")
     page.run("document.getElementById('flows-title').scrollIntoView() ?? 0")
-    page.picture(folder / "dark.png")
+    page.screenshot(folder / "dark.png")
     page.open(url, width=360, height=1200)
     page.until(_THERE)
     page.run("document.getElementById('connectors-title').scrollIntoView() ?? 0")
-    page.picture(folder / "phone.png")
+    page.screenshot(folder / "phone.png")
 
 
 def main(folder: Path) -> None:
-    cluster = Site()
+    cluster = ServedListener()
     cluster.boards_url = "https://grafana.example.com"
     worlds.NOW = time.time() - 3.0
     plan = replace(

@@ -58,8 +58,8 @@ def names(page) -> list[str]:
     )
 
 
-def test_findings_are_shown_with_their_evidence(page, site):
-    opened(page, site)
+def test_findings_are_shown_with_their_evidence(page, listener):
+    opened(page, listener)
     text = text_of(page, "findings")
     assert "copy-west makes no progress: work waits" in text
     assert "33,000 records" in text
@@ -69,9 +69,9 @@ def test_findings_are_shown_with_their_evidence(page, site):
 UNFOLD = "document.querySelectorAll('#remedies details[data-key]').forEach((at) => at.open = true)"
 
 
-def test_the_band_counts_what_is_wrong_well_and_unseen(page, site):
-    opened(page, site)
-    findings = site.now.findings
+def test_the_band_counts_what_is_wrong_well_and_unseen(page, listener):
+    opened(page, listener)
+    findings = listener.now.findings
     critical = sum(item.severity is Severity.CRITICAL for item in findings)
     text = text_of(page, "band")
     assert f"{critical} critical" in text
@@ -80,12 +80,12 @@ def test_the_band_counts_what_is_wrong_well_and_unseen(page, site):
     assert re.search(r"\d cannot be seen", text)
     widths = "[...document.querySelectorAll('#band li')].map((item) => item.offsetWidth)"
     assert min(page.run(widths)) > 40
-    site.now = replace(site.now, at=site.now.at + 5, findings=())
+    listener.now = replace(listener.now, at=listener.now.at + 5, findings=())
     page.until("document.getElementById('band').innerText.includes('0 critical')")
 
 
-def test_a_plan_is_one_line_until_it_is_opened(page, site):
-    opened(page, site)
+def test_a_plan_is_one_line_until_it_is_opened(page, listener):
+    opened(page, listener)
     plans = "document.querySelectorAll('#remedies details[data-key]')"
     assert page.run(f"{plans}.length") > 0
     assert page.run(f"[...{plans}].filter((at) => at.open).length") == 0
@@ -95,27 +95,27 @@ def test_a_plan_is_one_line_until_it_is_opened(page, site):
     assert worlds.PLAN.sha256 not in folded
 
 
-def test_the_page_has_one_way_to_write_a_moment(page, site):
-    opened(page, site)
-    assert "since 2" in site.now.findings[0].summary
+def test_the_page_has_one_way_to_write_a_moment(page, listener):
+    opened(page, listener)
+    assert "since 2" in listener.now.findings[0].summary
     assert not re.search(r"\d{4}-\d\d-\d\dT", text_of(page, "findings"))
 
 
-def test_an_opened_row_says_why_first_and_names_tasks(page, site):
-    opened(page, site)
+def test_an_opened_row_says_why_first_and_names_tasks(page, listener):
+    opened(page, listener)
     page.run(
         "[...document.querySelectorAll('#connectors tr[data-key] button')]"
         ".find((button) => button.textContent.includes('invoices-to-s3')).click()"
     )
     page.until("document.querySelector('.detail table')")
     detail = page.run("document.querySelector('.detail').innerText")
-    (judged,) = (at for at in site.now.judgements if at.connector == "invoices-to-s3")
+    (judged,) = (at for at in listener.now.judgements if at.connector == "invoices-to-s3")
     assert detail.startswith(judged.reason)
     assert "task 0: " in detail
 
 
-def test_digits_of_numbers_are_grouped(page, site):
-    opened(page, site)
+def test_digits_of_numbers_are_grouped(page, listener):
+    opened(page, listener)
     words = "import('/static/words.js').then((at) => window.told = [at.amount('9007199254740993'), "
     words += 'at.positioned(\'{"offset":591102}\'), at.positioned(\'{"a":1,"b":20000}\')])'
     page.run(f"{words} && 0")
@@ -127,8 +127,8 @@ def test_digits_of_numbers_are_grouped(page, site):
     ]
 
 
-def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, site):
-    opened(page, site)
+def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, listener):
+    opened(page, listener)
     page.run(f"{UNFOLD} ?? 0")
     text = text_of(page, "remedies")
     assert f"offsetwatch plan approve {worlds.PLAN.plan_id} --sha256 {worlds.PLAN.sha256}" in text
@@ -137,39 +137,41 @@ def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, sit
     assert page.run("document.querySelectorAll('#remedies button, #remedies a').length") == 0
 
 
-def test_what_is_not_known_is_said_to_be_so(page, site):
-    opened(page, site)
+def test_what_is_not_known_is_said_to_be_so(page, listener):
+    opened(page, listener)
     assert cell(page, "customers", "records") == "-"
     assert cell(page, "customers", "age") == "-"
     assert cell(page, "invoices-to-s3", "commit") == "not known"
     assert cell(page, "invoices-to-s3", "records") == "900"
 
 
-def test_the_worst_come_first(page, site):
-    opened(page, site)
+def test_the_worst_come_first(page, listener):
+    opened(page, listener)
     assert names(page)[:2] == ["invoices-to-s3", "copy-west"]
 
 
-def test_a_gap_in_the_last_hour_is_a_gap_in_the_line(page, site):
-    opened(page, site)
+def test_a_gap_in_the_last_hour_is_a_gap_in_the_line(page, listener):
+    opened(page, listener)
     page.until("document.querySelector('#flows svg.spark')")
     path = page.run("document.querySelector('#flows svg.spark path.line').getAttribute('d')")
     assert path.count("M") == 2
 
 
-def test_a_finding_that_comes_is_announced(page, site):
-    opened(page, site)
+def test_a_finding_that_comes_is_announced(page, listener):
+    opened(page, listener)
     assert page.run("document.getElementById('announced').textContent") == ""
-    (first, *_) = site.now.findings
+    (first, *_) = listener.now.findings
     fresh = replace(first, subject="south->east", summary="Nothing comes from south")
-    site.now = replace(site.now, at=site.now.at + 5, findings=(*site.now.findings, fresh))
+    listener.now = replace(
+        listener.now, at=listener.now.at + 5, findings=(*listener.now.findings, fresh)
+    )
     page.until("document.getElementById('announced').textContent.includes('comes from south')")
     assert page.run("document.getElementById('announced').ariaLive") == "polite"
 
 
-def test_hostile_names_are_text_and_nothing_more(page, site):
-    site.now = worlds.hostile()
-    opened(page, site)
+def test_hostile_names_are_text_and_nothing_more(page, listener):
+    listener.now = worlds.snapshot_with_markup()
+    opened(page, listener)
     assert worlds.HOSTILE in names(page)
     page.run(
         "[...document.querySelectorAll('#connectors tr[data-key] button')]"
@@ -182,8 +184,8 @@ def test_hostile_names_are_text_and_nothing_more(page, site):
     assert "hit" not in page.run("document.title")
 
 
-def test_everything_can_be_reached_by_keyboard(page, site):
-    opened(page, site)
+def test_everything_can_be_reached_by_keyboard(page, listener):
+    opened(page, listener)
     page.press("/")
     assert page.run(FOCUSED) == "search"
     for letter in "copy":
@@ -205,31 +207,33 @@ def test_everything_can_be_reached_by_keyboard(page, site):
     assert len(names(page)) == 5
 
 
-def test_one_row_of_a_table_is_in_the_order_of_the_tab_key(page, site):
-    opened(page, site)
+def test_one_row_of_a_table_is_in_the_order_of_the_tab_key(page, listener):
+    opened(page, listener)
     stops = "document.querySelectorAll('#connectors tbody button[tabindex=\"0\"]').length"
     assert page.run(stops) == 1
 
 
-def test_an_open_row_and_the_focus_stay_while_the_page_is_renewed(page, site):
-    opened(page, site)
+def test_an_open_row_and_the_focus_stay_while_the_page_is_renewed(page, listener):
+    opened(page, listener)
     page.run("document.querySelector('#connectors tr[data-key] button').focus()")
     page.press("Enter")
     page.until("document.querySelector('.detail table')")
     before = page.run(FOCUSED)
-    changed = tuple(replace(partition, lag=901) for partition in site.now.sink_partitions)
-    site.now = replace(site.now, at=site.now.at + 5, sink_partitions=changed)
+    changed = tuple(replace(partition, lag=901) for partition in listener.now.sink_partitions)
+    listener.now = replace(listener.now, at=listener.now.at + 5, sink_partitions=changed)
     page.until("document.querySelector('#connectors td.records').textContent === '901'")
     page.until("document.querySelector('.detail table').innerText.includes('901')")
     assert page.run(FOCUSED) == before
 
 
 @pytest.mark.parametrize("width", [360, 820], ids=["phone", "tablet"])
-@pytest.mark.parametrize("world", [worlds.hostile, worlds.fleet], ids=["hostile", "fleet"])
-def test_the_page_never_scrolls_sideways(page, site, width, world):
-    site.now = world()
-    site.boards_url = "https://grafana.example.com"
-    opened(page, site, width=width, height=844)
+@pytest.mark.parametrize(
+    "world", [worlds.snapshot_with_markup, worlds.fleet], ids=["hostile", "fleet"]
+)
+def test_the_page_never_scrolls_sideways(page, listener, width, world):
+    listener.now = world()
+    listener.boards_url = "https://grafana.example.com"
+    opened(page, listener, width=width, height=844)
     page.run(f"{UNFOLD} ?? 0")
     page.run("document.querySelectorAll('.fold button').forEach((fold) => fold.click())")
     page.run("document.querySelector('#connectors tr[data-key] button').click()")
@@ -238,43 +242,45 @@ def test_the_page_never_scrolls_sideways(page, site, width, world):
     assert wide[0] <= wide[1] == width
 
 
-def test_a_daemon_that_dies_is_told_at_once_and_one_that_comes_back_too(page, site):
-    opened(page, site)
-    site.die()
+def test_a_daemon_that_dies_is_reported_at_once_and_one_that_comes_back_too(page, listener):
+    opened(page, listener)
+    listener.die()
     page.until("document.getElementById('alarm').innerText.includes('No answer from the daemon')")
     assert "may be wrong by now" in text_of(page, "alarm")
     assert "It is not renewed" in text_of(page, "freshness")
     assert page.run("document.title").startswith("no answer")
-    site.come_back()
+    listener.come_back()
     page.until("document.getElementById('alarm').innerText === ''")
 
 
-def test_a_main_loop_that_has_stopped_is_told(page, site):
-    site.alive = False
-    opened(page, site)
+def test_a_main_loop_that_has_stopped_is_reported(page, listener):
+    listener.alive = False
+    opened(page, listener)
     assert "its main loop has stopped" in text_of(page, "alarm")
 
 
-def test_a_daemon_that_is_not_ready_says_so_and_pretends_no_numbers(page, site):
-    site.now = replace(EMPTY_SNAPSHOT, at=worlds.NOW, waiting_for=("tail east/offsets: the end",))
-    page.open(site.url)
+def test_a_daemon_that_is_not_ready_says_so_and_pretends_no_numbers(page, listener):
+    listener.now = replace(
+        EMPTY_SNAPSHOT, at=worlds.NOW, waiting_for=("tail east/offsets: the end",)
+    )
+    page.open(listener.url)
     page.until("document.getElementById('waiting').innerText.includes('tail east/offsets')")
     assert "None known so far" in text_of(page, "findings")
     assert text_of(page, "connectors") == "Not known yet."
     assert text_of(page, "flows") == "Not known yet."
 
 
-def test_a_daemon_that_has_read_nothing_yet_says_so(page, site):
-    site.now = EMPTY_SNAPSHOT
-    page.open(site.url)
+def test_a_daemon_that_has_read_nothing_yet_says_so(page, listener):
+    listener.now = EMPTY_SNAPSHOT
+    page.open(listener.url)
     page.until("document.getElementById('alarm').innerText.includes('nothing has been read yet')")
     assert text_of(page, "connectors") == "Not known yet."
 
 
 @pytest.mark.parametrize("hidden", [True, False], ids=["hidden", "seen"])
-def test_nothing_is_asked_while_the_tab_is_hidden(site, tmp_path, hidden):
+def test_nothing_is_queried_while_the_tab_is_hidden(listener, tmp_path, hidden):
     with chromium(tmp_path) as page:  # one of its own, as its clock is stopped
-        opened(page, site)
+        opened(page, listener)
         page.run(
             "{ const real = fetch; window.asked = 0;"
             "  window.fetch = (...wanted) => { asked += 1; return real(...wanted); }; }"
@@ -288,20 +294,20 @@ def test_nothing_is_asked_while_the_tab_is_hidden(site, tmp_path, hidden):
         assert (page.run("asked") == before) is hidden
 
 
-def test_an_offset_beyond_2_to_the_53_is_never_rounded(page, site):
+def test_an_offset_beyond_2_to_the_53_is_never_rounded(page, listener):
     huge = 9_007_199_254_740_993
     sinks = tuple(
-        replace(partition, committed=huge, lag=huge) for partition in site.now.sink_partitions
+        replace(partition, committed=huge, lag=huge) for partition in listener.now.sink_partitions
     )
-    site.now = replace(site.now, sink_partitions=sinks)
-    opened(page, site)
+    listener.now = replace(listener.now, sink_partitions=sinks)
+    opened(page, listener)
     assert cell(page, "invoices-to-s3", "records") in (f"{huge:,}", "beyond 2^53")
     assert cell(page, "invoices-to-s3", "position") == f"{huge:,}"
 
 
-def test_2000_connectors_are_shown_and_found(page, site):
-    site.now = worlds.many(2000)
-    opened(page, site)
+def test_2000_connectors_are_shown_and_found(page, listener):
+    listener.now = worlds.many(2000)
+    opened(page, listener)
     assert text_of(page, "connectors").startswith("2,000 connectors")
     result = page.run(ROWS)
     assert 0 < result < 200  # the others are made as they are scrolled to
@@ -334,17 +340,17 @@ GROUPS = (
 )
 
 
-def test_connectors_are_grouped_by_connect_cluster_and_the_worst_group_comes_first(page, site):
-    site.now = worlds.fleet()
-    opened(page, site)
+def test_connectors_are_grouped_by_connect_cluster_and_the_worst_group_comes_first(page, listener):
+    listener.now = worlds.fleet()
+    opened(page, listener)
     assert page.run(GROUPS) == ["lab", "payments", "warehouse"]
     assert "40 connectors: 1 stalled, 39 ok" in text_of(page, "connectors")
     assert page.run("document.querySelector('#flows .group .title').textContent") == "into east"
 
 
-def test_only_rows_that_need_attention_are_unfolded(page, site):
-    site.now = worlds.fleet()
-    opened(page, site)
+def test_only_rows_that_need_attention_are_unfolded(page, listener):
+    listener.now = worlds.fleet()
+    opened(page, listener)
     assert names(page) == ["invoices-to-s3", "copy-west", "price-list", "payments-17"]
     folds = "[...document.querySelectorAll('#connectors .fold')].map((fold) => fold.innerText)"
     assert [fold.strip() for fold in page.run(folds)] == [
@@ -358,9 +364,9 @@ def test_only_rows_that_need_attention_are_unfolded(page, site):
     assert len(names(page)) == 4
 
 
-def test_a_row_that_recovers_stays_while_it_is_open(page, site):
-    site.now = worlds.fleet()
-    opened(page, site)
+def test_a_row_that_recovers_stays_while_it_is_open(page, listener):
+    listener.now = worlds.fleet()
+    opened(page, listener)
     page.run(
         "[...document.querySelectorAll('#connectors tr[data-key] button')]"
         ".find((button) => button.textContent.includes('payments-17')).click()"
@@ -370,38 +376,40 @@ def test_a_row_that_recovers_stays_while_it_is_open(page, site):
         replace(judgement, verdict=Verdict.OK)
         if judgement.connector == "payments-17"
         else judgement
-        for judgement in site.now.judgements
+        for judgement in listener.now.judgements
     )
-    site.now = replace(site.now, at=site.now.at + 5, judgements=healthy)
+    listener.now = replace(listener.now, at=listener.now.at + 5, judgements=healthy)
     page.until("document.getElementById('connectors').innerText.includes('40 connectors: 40 ok')")
     assert "payments-17" in names(page)
     assert page.run("document.querySelector('.detail table') !== null")
 
 
-def test_of_equally_urgent_rows_the_greater_lag_comes_first(page, site):
-    (sink,) = site.now.sink_partitions
+def test_of_equally_urgent_rows_the_greater_lag_comes_first(page, listener):
+    (sink,) = listener.now.sink_partitions
     stalled = [f"sink-{number}" for number in range(3)]
     seconds = (10.0, 3000.0, 60.0)
-    like = next(connector for connector in site.now.connectors if connector.name == sink.connector)
-    judged = next(
-        judgement for judgement in site.now.judgements if judgement.connector == sink.connector
+    like = next(
+        connector for connector in listener.now.connectors if connector.name == sink.connector
     )
-    site.now = replace(
-        site.now,
+    judged = next(
+        judgement for judgement in listener.now.judgements if judgement.connector == sink.connector
+    )
+    listener.now = replace(
+        listener.now,
         connectors=tuple(replace(like, name=name) for name in stalled),
         judgements=tuple(replace(judged, connector=name) for name in stalled),
         sink_partitions=tuple(
-            replace(sink, connector=name, behind_since=site.now.at - late)
+            replace(sink, connector=name, behind_since=listener.now.at - late)
             for name, late in zip(stalled, seconds, strict=True)
         ),
     )
-    opened(page, site)
+    opened(page, listener)
     assert names(page)[:3] == ["sink-1", "sink-2", "sink-0"]
 
 
-def test_a_long_position_is_short_in_the_table_and_whole_in_its_title(page, site):
-    site.now = worlds.fleet()
-    opened(page, site)
+def test_a_long_position_is_short_in_the_table_and_whole_in_its_title(page, listener):
+    listener.now = worlds.fleet()
+    opened(page, listener)
     whole = page.run(
         "[...document.querySelectorAll('#connectors td.position')]"
         ".map((cell) => [cell.textContent, cell.title]).find(([text]) => text.startsWith('lsn'))"
@@ -410,8 +418,8 @@ def test_a_long_position_is_short_in_the_table_and_whole_in_its_title(page, site
     assert json.loads(whole[1])["txId"] == 753
 
 
-def test_a_sparkline_has_an_axis_and_its_scale(page, site):
-    opened(page, site)
+def test_a_sparkline_has_an_axis_and_its_scale(page, listener):
+    opened(page, listener)
     page.until("document.querySelector('#flows svg.spark')")
     scales = page.run("[...document.querySelectorAll('.scale')].map((scale) => scale.textContent)")
     assert "lag 0 to 25 min" in scales
@@ -420,15 +428,15 @@ def test_a_sparkline_has_an_axis_and_its_scale(page, site):
     )
 
 
-def test_rows_and_findings_link_to_the_boards_where_these_are_configured(page, site):
-    opened(page, site)
+def test_rows_and_findings_link_to_the_boards_where_these_are_configured(page, listener):
+    opened(page, listener)
     links = (
         "[...document.querySelectorAll('a')]"
         ".filter((a) => a.checkVisibility() && /Board/.test(a.text)).map((a) => a.href)"
     )
     assert page.run(links) == []
-    site.boards_url = "https://grafana.example.com/g/"
-    site.now = replace(site.now, at=site.now.at + 5)
+    listener.boards_url = "https://grafana.example.com/g/"
+    listener.now = replace(listener.now, at=listener.now.at + 5)
     page.until("!document.getElementById('boards').hidden")
     page.run("document.querySelector('#flows tr[data-key] button').click()")
     page.until("document.querySelector('.detail table')")
@@ -448,10 +456,10 @@ REACHABLE = (
 )
 
 
-def test_every_foldable_and_link_can_be_reached_and_shows_its_focus(page, site):
-    site.now = worlds.fleet()
-    site.boards_url = "https://grafana.example.com"
-    opened(page, site)
+def test_every_foldable_and_link_can_be_reached_and_shows_its_focus(page, listener):
+    listener.now = worlds.fleet()
+    listener.boards_url = "https://grafana.example.com"
+    opened(page, listener)
     page.run(f"{UNFOLD} ?? 0")
     page.run("document.querySelector('#connectors tr[data-key] button').click()")
     page.until("document.querySelector('.detail table')")
@@ -510,9 +518,9 @@ CONTRAST = """(() => {
 
 @pytest.mark.parametrize("stale", [False, True], ids=["fresh", "stale"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_all_text_has_contrast(page, site, dark, stale):
-    site.now = worlds.fleet()
-    opened(page, site, dark=dark)
+def test_all_text_has_contrast(page, listener, dark, stale):
+    listener.now = worlds.fleet()
+    opened(page, listener, dark=dark)
     page.run(f"{UNFOLD} ?? 0")
     page.run("document.querySelector('#connectors tr[data-key] button').click()")
     page.until("document.querySelector('.detail table')")
@@ -520,7 +528,7 @@ def test_all_text_has_contrast(page, site, dark, stale):
         "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
     )
     if stale:
-        site.die()
+        listener.die()
         page.until("document.body.classList.contains('stale')")
         assert page.run("getComputedStyle(document.querySelector('main')).opacity") == "1"
     assert page.run(CONTRAST) == []

@@ -69,7 +69,7 @@ def full() -> Snapshot:
 def many(count: int) -> Snapshot:
     """So many source connectors, with an hour of marks each."""
 
-    def made(moment: float) -> Snapshot:
+    def build(moment: float) -> Snapshot:
         names = [f"orders-{number:04}" for number in range(count)]
         verdicts = (Verdict.OK, Verdict.OK, Verdict.IDLE, Verdict.STALLED)
         return replace(
@@ -84,7 +84,7 @@ def many(count: int) -> Snapshot:
             ),
         )
 
-    return _with_trends(made)
+    return _with_trends(build)
 
 
 def fleet() -> Snapshot:
@@ -151,7 +151,7 @@ def _with_trends(built) -> Snapshot:
     return replace(now, trends=trends.add(now))
 
 
-def hostile() -> Snapshot:
+def snapshot_with_markup() -> Snapshot:
     """Everything that somebody else may have written has markup in it."""
     snapshot = full()
     named = replace(snapshot.connectors[0], name=HOSTILE, connect_cluster=HOSTILE)

@@ -16,7 +16,7 @@ from tests.chart.reading import configuration, containers, one
 MOUNTED = "/run/secrets/offsetwatch"
 
 
-def standing_in(rendered: Iterable[Json], folder: Path) -> tuple[Json, dict[str, str]]:
+def substitute_secrets(rendered: Iterable[Json], folder: Path) -> tuple[Json, dict[str, str]]:
     """The configuration, and the environment, as a container would have them below `folder`."""
     documents = list(rendered)
     certificate = Authority(folder / "pki").issue("listener")

@@ -58,7 +58,7 @@ WRONG_TYPE = "got string, want boolean"
         ({"probes": {"by": "tcp"}}, "at '/probes/by': value must be one of"),
     ],
 )
-def test_a_value_that_is_none_is_refused_where_it_stands(
+def test_a_value_that_is_none_is_refused_where_it_is(
     values: dict[str, Any], complaint: str, tmp_path: Path
 ):
     answer = refusable(values, tmp_path)
@@ -299,7 +299,7 @@ def test_a_pipeline_by_the_clock_reads_what_is_there_and_looks_after_its_tables(
         ({"enabled": True, "secretNames": ["a"]}, {"discovery", "secrets"}),
     ],
 )
-def test_rights_are_there_only_where_they_were_asked_for(
+def test_rights_are_there_only_where_they_were_requested(
     strimzi: Json, roles: set[str], tmp_path: Path
 ):
     result = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")

@@ -62,7 +62,7 @@ def test_what_is_handed_on_as_one_file_installs_the_same(tmp_path: Path):
     assert not chart.render(values).failed
 
 
-def test_every_value_is_told_of():
+def test_every_value_is_reported():
     assert [value.path for value in leaves(TREE) if not value.said] == []
 
 

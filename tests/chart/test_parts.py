@@ -51,7 +51,7 @@ def test_a_threshold_is_another_one_and_all_others_are_as_they_were(tmp_path: Pa
     assert before == after
 
 
-def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: Path):
+def test_an_alert_has_the_labels_and_the_runbook_that_were_requested(tmp_path: Path):
     inputs = {"additionalRuleLabels": {"team": "a"}, "runbookUrlPrefix": "https://books.example/"}
     for name, rule in rules_of(inputs, tmp_path).items():
         if "alert" in rule:
@@ -92,7 +92,7 @@ def test_a_board_links_to_the_runbooks_that_the_daemon_names(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
-def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path: Path):
+def test_a_scraped_job_has_the_name_that_the_alerts_search_for(kind: str, tmp_path: Path):
     key = kind[0].lower() + kind[1:]
     result = one(with_values({key: {"enabled": True}, "nameOverride": "lags"}, tmp_path), kind)
     (endpoint,) = result["spec"].get("endpoints", result["spec"].get("podMetricsEndpoints"))
@@ -129,7 +129,9 @@ def test_the_control_port_is_open_to_named_peers_alone(
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_api_server_is_reached_only_where_strimzi_is_asked_about(enabled: bool, tmp_path: Path):
+def test_the_api_server_is_reached_only_where_strimzi_is_queried_about(
+    enabled: bool, tmp_path: Path
+):
     values = {
         "networkPolicy": {"enabled": True, "egress": {"enabled": True, "ports": [9092]}},
         "strimzi": {"enabled": enabled},

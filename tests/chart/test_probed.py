@@ -24,7 +24,7 @@ from lab.processes.child import Child
 from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 from tests.chart.reading import LEAST, containers
-from tests.chart.secrets import standing_in
+from tests.chart.secrets import substitute_secrets
 
 DATA = "/var/lib/offsetwatch"
 PROBED_S_MAX = 120.0
@@ -84,7 +84,7 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
 ):
     documents = rendered(values, tmp_path)
     result = containers(documents)["daemon/offsetwatch"]
-    _, environment = standing_in(documents, tmp_path)
+    _, environment = substitute_secrets(documents, tmp_path)
     config = tmp_path / "config.yaml"
     text = config.read_text()
     assert DATA in text
@@ -98,13 +98,13 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
             probe = partial(passes, result, name, config)
             until(name, probe, timeout_s=PROBED_S_MAX, evidence=child.tail)
         if "httpGet" in result["readinessProbe"]:
-            assert asked(result, "readiness").status_code == httpx.codes.SERVICE_UNAVAILABLE
+            assert request_probe(result, "readiness").status_code == httpx.codes.SERVICE_UNAVAILABLE
     finally:
         child.terminate()
     assert child.status == 0
 
 
-def asked(container: Json, name: str) -> httpx.Response:
+def request_probe(container: Json, name: str) -> httpx.Response:
     """As a kubelet does: it trusts any certificate."""
     get = container[f"{name}Probe"]["httpGet"]
     (port,) = [item["containerPort"] for item in container["ports"] if item["name"] == get["port"]]
@@ -119,7 +119,7 @@ def passes(container: Json, name: str, config: Path) -> None:
     probe = container[f"{name}Probe"]
     if "httpGet" in probe:
         try:
-            answer = asked(container, name)
+            answer = request_probe(container, name)
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
         if not answer.is_success:

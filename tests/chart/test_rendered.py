@@ -14,7 +14,7 @@ from lab.kubernetes.chart import CHART
 from offsetwatch import __version__
 from offsetwatch.config import Config, parse
 from tests.chart.reading import configuration, containers, of_kind, pods
-from tests.chart.secrets import standing_in
+from tests.chart.secrets import substitute_secrets
 
 CONFIG_MAP_BYTES_MAX = 1024 * 1024
 OURS = {"offsetwatch", "history"}
@@ -137,7 +137,7 @@ def test_the_rendered_configuration_is_one_that_the_product_takes(
     if "existingSecret" in yaml.safe_load(variant.read_text()):
         assert of_kind(rendered, "Secret") == []
         return
-    document, environment = standing_in(rendered, tmp_path)
+    document, environment = substitute_secrets(rendered, tmp_path)
     config = parse(document, environment, source="config.yaml", folder=tmp_path)
     daemon = containers(rendered)["daemon/offsetwatch"]
     assert isinstance(config, Config)

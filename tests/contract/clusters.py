@@ -71,12 +71,12 @@ class Work(Protocol):
     def free(self) -> None: ...
 
 
-class Site(Protocol):
+class ContractCluster(Protocol):
     """Connectors that it lends do not run before they are created over REST."""
 
     version: tuple[int, int]
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def request(self, method: str, path: str, body: Any = None) -> Answer:
         """One request; a body of bytes is sent as it is."""
 
     def until(self, what: str, probe: Callable[[], T]) -> T:
@@ -146,7 +146,7 @@ def mirror_pair(name: str, topic: str, offset: int | None) -> Pair:
 # --- the model ------------------------------------------------------------------------------------
 
 
-class ModelSite:
+class ModelCluster:
     """A FakeConnect as quick as the lab is."""
 
     def __init__(self, version: str = "4.3.1", **built: Any) -> None:
@@ -154,9 +154,9 @@ class ModelSite:
         self.version: tuple[int, int] = (self.connect.version[0], self.connect.version[1])
         self._door = self.connect.door("scenario")
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def request(self, method: str, path: str, body: Any = None) -> Answer:
         sent = body if isinstance(body, bytes) else b"" if body is None else _json(body)
-        reply = self._door.ask(method, path, sent)
+        reply = self._door.request(method, path, sent)
         return Answer(reply.status, normal.body(reply.body.decode()))
 
     def until(self, what: str, probe: Callable[[], T]) -> T:
@@ -282,19 +282,19 @@ class _Copies(_Work):
         return [(record.value or b"").decode() for record in records]
 
 
-def forget(cluster: Site, work: Work) -> None:
+def forget(cluster: ContractCluster, work: Work) -> None:
     """Take a connector away, and its offsets, of one that was deleted too: those who come later see
     nothing of it.
     """
     path = f"/connectors/{quote(work.name, safe='')}"
 
     def gone() -> None:
-        if cluster.ask("GET", f"{path}/config").status == 404:
+        if cluster.request("GET", f"{path}/config").status == 404:
             body = {"name": work.name, "config": work.config, "initial_state": "STOPPED"}
-            cluster.ask("POST", "/connectors", body)
-        cluster.ask("PUT", f"{path}/stop")
-        reset = cluster.ask("DELETE", f"{path}/offsets")
-        if reset.status != 200 or cluster.ask("DELETE", path).status != 204:
+            cluster.request("POST", "/connectors", body)
+        cluster.request("PUT", f"{path}/stop")
+        reset = cluster.request("DELETE", f"{path}/offsets")
+        if reset.status != 200 or cluster.request("DELETE", path).status != 204:
             raise NotYet(str(reset))
 
     cluster.until(f"{work.name} gone", gone)

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
 from tests.contract import acts
-from tests.contract.clusters import Pair, Site, Work
+from tests.contract.clusters import ContractCluster, Pair, Work
 
 Body = Callable[[Work], Any]
 
 
-class Told(NamedTuple):
+class BodyResult(NamedTuple):
     """What came of one body: the code, Connect's words, and the offsets afterwards."""
 
     label: str
@@ -148,7 +148,7 @@ MIRROR: Final[dict[str, Body]] = {
 KINDS: Final = {"source": SOURCE, "sink": SINK, "mirror": MIRROR}
 
 
-def told(cluster: Site, kind: str, name: str) -> list[Told]:
+def send_bodies(cluster: ContractCluster, kind: str, name: str) -> list[BodyResult]:
     """Each body, sent to a stopped connector of this kind whose offsets are in order before."""
     with getattr(cluster, kind)(name) as work:
         work.grow(3)
@@ -158,15 +158,17 @@ def told(cluster: Site, kind: str, name: str) -> list[Told]:
         acts.stop(cluster, work)
         results = []
         for label, body in {**ANY_KIND, **KINDS[kind]}.items():
-            answer = acts.asked(cluster, "PATCH", name, "/offsets", body(work))
-            after = _settled(cluster, name)
-            results.append(Told(label, answer.status, answer.said, _told(work, after)))
-            acts.asked(cluster, "DELETE", name, "/offsets")
+            answer = acts.request(cluster, "PATCH", name, "/offsets", body(work))
+            after = _read_stable_offsets(cluster, name)
+            results.append(
+                BodyResult(label, answer.status, answer.said, _format_offsets(work, after))
+            )
+            acts.request(cluster, "DELETE", name, "/offsets")
             assert acts.alter(cluster, work, work.pair(3)).status == 200
         return results
 
 
-def _settled(cluster: Site, name: str) -> list[Pair]:
+def _read_stable_offsets(cluster: ContractCluster, name: str) -> list[Pair]:
     """Offsets that two looks agree on: a worker may list a new partition a moment later."""
     polls: list[list[Pair]] = []
 
@@ -179,7 +181,7 @@ def _settled(cluster: Site, name: str) -> list[Pair]:
     return cluster.until(f"{name} settled", again)
 
 
-def _told(work: Work, offsets: list[Pair]) -> str:
+def _format_offsets(work: Work, offsets: list[Pair]) -> str:
     """Without the path of the file, which is another on each site."""
     text = json.dumps(offsets, sort_keys=True)
     return text.replace(str(work.config.get("file")), "FILE")

@@ -12,25 +12,25 @@ from typing import Final
 
 from lab import Lab, LabOptions
 from tests.contract import malformed_bodies
-from tests.real.contract_cluster import RealSite
+from tests.real.contract_cluster import LabCluster
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "connect-odd-bodies.json"
 
 
-def recorded(version: str) -> dict[str, list[malformed_bodies.Told]]:
+def recorded(version: str) -> dict[str, list[malformed_bodies.BodyResult]]:
     """By kind of connector, on a lab of its own."""
     with Lab(LabOptions(kafka_version=version, connectors=False)) as lab:
-        cluster = RealSite(lab, version)
+        cluster = LabCluster(lab, version)
         with ThreadPoolExecutor(len(malformed_bodies.KINDS)) as pool:
             reports = {
-                kind: pool.submit(malformed_bodies.told, cluster, kind, f"odd-{kind}")
+                kind: pool.submit(malformed_bodies.send_bodies, cluster, kind, f"odd-{kind}")
                 for kind in malformed_bodies.KINDS
             }
         cluster.close()
     return {kind: each.result() for kind, each in reports.items()}
 
 
-def written(result: dict[str, dict[str, list[malformed_bodies.Told]]]) -> str:
+def written(result: dict[str, dict[str, list[malformed_bodies.BodyResult]]]) -> str:
     """One line for each, so that a change shows as one."""
     lines = [
         json.dumps([version, kind, *reports], ensure_ascii=False)

@@ -13,19 +13,19 @@ from tests.contract.acts import (
     RUNNING,
     STOPPED,
     alter,
-    asked,
     awaited,
     came,
     create,
     holds,
     offsets,
     path,
+    request,
     resume,
     stop,
 )
-from tests.contract.clusters import Site, Work
+from tests.contract.clusters import ContractCluster, Work
 
-Scenario = Callable[[Site, str], None]
+Scenario = Callable[[ContractCluster, str], None]
 
 PIPEFUL: Final = 60  # large records: more than twice what a pipe holds
 
@@ -33,11 +33,11 @@ PIPEFUL: Final = 60  # large records: more than twice what a pipe holds
 # --- poison ---------------------------------------------------------------------------------------
 
 
-def failure(cluster: Site, name: str) -> list[str]:
+def failure(cluster: ContractCluster, name: str) -> list[str]:
     """The classes of a failed task's exceptions, outermost first."""
 
     def probe() -> str:
-        answer = asked(cluster, "GET", name, "/status")
+        answer = request(cluster, "GET", name, "/status")
         if answer.status != 200 or not answer.body["tasks"]:
             raise NotYet(str(answer))
         task = answer.body["tasks"][0]
@@ -51,7 +51,7 @@ def failure(cluster: Site, name: str) -> list[str]:
 
 
 def a_sink_fails_at_the_start_of_the_batch_and_skips_exactly_from_there(
-    cluster: Site, name: str
+    cluster: ContractCluster, name: str
 ) -> None:
     with cluster.sink(name) as work:
         create(cluster, work, STOPPED)
@@ -65,7 +65,7 @@ def a_sink_fails_at_the_start_of_the_batch_and_skips_exactly_from_there(
         # All of it was one batch, and nothing of it is committed.
         assert (offsets(cluster, name), work.came()) == ([], [])
         one = {**work.config, "consumer.override.max.poll.records": "1"}
-        assert asked(cluster, "PUT", name, "/config", one).status == 200
+        assert request(cluster, "PUT", name, "/config", one).status == 200
         holds(cluster, name, work.pair(2))
         assert failure(cluster, name)
         stop(cluster, work)
@@ -76,12 +76,14 @@ def a_sink_fails_at_the_start_of_the_batch_and_skips_exactly_from_there(
         holds(cluster, name, work.pair(5))
 
 
-def resume_and_fail(cluster: Site, work: Work) -> None:
-    assert asked(cluster, "PUT", work.name, "/resume").status == 202
+def resume_and_fail(cluster: ContractCluster, work: Work) -> None:
+    assert request(cluster, "PUT", work.name, "/resume").status == 202
     awaited(cluster, work.name, RUNNING, FAILED)
 
 
-def a_mirror_fails_at_a_large_record_and_goes_on_behind_it(cluster: Site, name: str) -> None:
+def a_mirror_fails_at_a_large_record_and_goes_on_behind_it(
+    cluster: ContractCluster, name: str
+) -> None:
     with cluster.mirror(name) as work:
         work.grow(3)
         create(cluster, work)
@@ -100,12 +102,12 @@ def a_mirror_fails_at_a_large_record_and_goes_on_behind_it(cluster: Site, name: 
         holds(cluster, name, work.pair(5))
 
 
-def a_failed_connector_can_be_restarted_for_nothing(cluster: Site, name: str) -> None:
+def a_failed_connector_can_be_restarted_for_nothing(cluster: ContractCluster, name: str) -> None:
     with cluster.sink(name) as work:
         create(cluster, work)
         work.grow(1, bad=True)
         awaited(cluster, name, RUNNING, FAILED)
-        plan = asked(cluster, "POST", name, "/restart?includeTasks=true&onlyFailed=true")
+        plan = request(cluster, "POST", name, "/restart?includeTasks=true&onlyFailed=true")
         assert (plan.status, plan.body["connector"]["state"]) == (202, RUNNING)
         assert plan.body["tasks"][0]["state"] == "RESTARTING"
         awaited(cluster, name, RUNNING, FAILED)
@@ -117,7 +119,7 @@ def a_failed_connector_can_be_restarted_for_nothing(cluster: Site, name: str) ->
 
 
 def a_sink_that_never_joined_its_group_is_altered_under_its_zombie(
-    cluster: Site, name: str
+    cluster: ContractCluster, name: str
 ) -> None:
     with cluster.sink(name) as work:
         work.grow(2)
@@ -132,7 +134,7 @@ def a_sink_that_never_joined_its_group_is_altered_under_its_zombie(
 
 
 def a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends(
-    cluster: Site, name: str
+    cluster: ContractCluster, name: str
 ) -> None:
     with cluster.sink(name) as work:
         work.jam("put")
@@ -141,7 +143,7 @@ def a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends(
         hangs(cluster, work)
         stop(cluster, work)
         for method, body in (("PATCH", {"offsets": [work.pair(1)]}), ("DELETE", None)):
-            kept_by_a_zombie(cluster, work, method, body)
+            expect_zombie_refusal(cluster, work, method, body)
         work.free()
         assert (
             alter(cluster, work, work.pair(PIPEFUL - 1)).status == 200
@@ -151,11 +153,11 @@ def a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends(
         came(cluster, work, [*range(PIPEFUL), PIPEFUL - 1])
 
 
-def kept_by_a_zombie(cluster: Site, work: Work, method: str, body: Any) -> None:
+def expect_zombie_refusal(cluster: ContractCluster, work: Work, method: str, body: Any) -> None:
     """Refused because of it, and not because others rebalance."""
 
     def probe() -> str:
-        answer = cluster.ask(method, path(work.name, "/offsets"), body)
+        answer = cluster.request(method, path(work.name, "/offsets"), body)
         if answer.status == 409:
             raise NotYet(str(answer))
         assert answer.status == 500, answer
@@ -165,20 +167,20 @@ def kept_by_a_zombie(cluster: Site, work: Work, method: str, body: Any) -> None:
     assert "get rid of the zombie sink tasks" in text
 
 
-def create_jammed(cluster: Site, work: Work) -> None:
+def create_jammed(cluster: ContractCluster, work: Work) -> None:
     """Its task does not come to say that it runs."""
-    answer = cluster.ask("POST", "/connectors", {"name": work.name, "config": work.config})
+    answer = cluster.request("POST", "/connectors", {"name": work.name, "config": work.config})
     assert answer.status == 201, answer
 
     def has_a_task() -> None:
-        if len(asked(cluster, "GET", work.name, "/tasks").body) != 1:
+        if len(request(cluster, "GET", work.name, "/tasks").body) != 1:
             raise NotYet("no task yet")
 
     cluster.until(f"{work.name} has a task", has_a_task)
     awaited(cluster, work.name, RUNNING)
 
 
-def hangs(cluster: Site, work: Work) -> None:
+def hangs(cluster: ContractCluster, work: Work) -> None:
     """Wait until it has begun to deliver; what a pipe does not hold does not come out."""
 
     def begun() -> None:

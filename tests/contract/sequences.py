@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
 from tests.contract import acts
-from tests.contract.clusters import FLUSH_S, ModelSite, Site, Work
+from tests.contract.clusters import FLUSH_S, ContractCluster, ModelCluster, Work
 
 LENGTH_MAX: Final = 12
 # What comes of these does not depend on whether a task has noticed yet what went before.
@@ -54,7 +54,7 @@ class Op:
     waits: bool
 
 
-class Shown(NamedTuple):
+class OperationResult(NamedTuple):
     """What is seen after one op. None where nobody looked: the next op came at once."""
 
     op: Op
@@ -84,9 +84,9 @@ def drawn(seed: int) -> tuple[str, list[Op]]:
     return kind, ops
 
 
-def expected(seed: int, name: str, version: str) -> list[Shown]:
+def expected(seed: int, name: str, version: str) -> list[OperationResult]:
     """On the model."""
-    cluster = ModelSite(version)
+    cluster = ModelCluster(version)
     kind, ops = drawn(seed)
     with getattr(cluster, kind)(name) as work:
         work.grow(2)
@@ -96,13 +96,13 @@ def expected(seed: int, name: str, version: str) -> list[Shown]:
             if op.waits:
                 # Twice what a task needs to start, to do its work and to commit it.
                 cluster.connect.advance(4 * FLUSH_S)
-                rows.append(Shown(op, *answer, *_seen(cluster, work)))
+                rows.append(OperationResult(op, *answer, *_observe(cluster, work)))
             else:
-                rows.append(Shown(op, *answer, None, None, None))
+                rows.append(OperationResult(op, *answer, None, None, None))
         return rows
 
 
-def play(cluster: Site, seed: int, name: str, version: str) -> None:
+def play(cluster: ContractCluster, seed: int, name: str, version: str) -> None:
     """On another site: what it shows has to become what the model has shown."""
     kind, _ = drawn(seed)
     with getattr(cluster, kind)(name) as work:
@@ -115,8 +115,8 @@ def play(cluster: Site, seed: int, name: str, version: str) -> None:
                 cluster.until(where, lambda wanted=required: _compare(cluster, work, wanted))
 
 
-def _compare(cluster: Site, work: Work, required: Shown) -> None:
-    state, offsets, result = _seen(cluster, work)
+def _compare(cluster: ContractCluster, work: Work, required: OperationResult) -> None:
+    state, offsets, result = _observe(cluster, work)
     assert required.came is not None
     assert len(result) <= len(required.came), f"more came than {required.came}: {result}"
     if (state, offsets, result) != (required.state, required.offsets, required.came):
@@ -145,35 +145,35 @@ _REQUESTS: Final[dict[str, tuple[str, str, Callable[[Work, int], Any]]]] = {
 }
 
 
-def _done(cluster: Site, work: Work, op: Op) -> tuple[int, str]:
+def _done(cluster: ContractCluster, work: Work, op: Op) -> tuple[int, str]:
     """(status, words) of one op; growing is no request."""
     if op.what in _REQUESTS:
         method, path, built = _REQUESTS[op.what]
-        answer = acts.asked(cluster, method, work.name, path, built(work, op.number))
+        answer = acts.request(cluster, method, work.name, path, built(work, op.number))
         return answer.status, answer.said
     if op.what == "grow":
         work.grow(1 + op.number)
         return 0, ""
     if op.what == "config":
-        answer = acts.asked(cluster, "GET", work.name, "/config")
+        answer = acts.request(cluster, "GET", work.name, "/config")
         if answer.status == 200:  # else it would be created
-            answer = acts.asked(cluster, "PUT", work.name, "/config", work.config)
+            answer = acts.request(cluster, "PUT", work.name, "/config", work.config)
         return answer.status, answer.said
     state = {"create_stopped": "STOPPED", "create_paused": "PAUSED"}.get(op.what, "RUNNING")
     body = {"name": work.name, "config": work.config, "initial_state": state}
-    answer = cluster.ask("POST", "/connectors", body)
+    answer = cluster.request("POST", "/connectors", body)
     return answer.status, answer.said
 
 
-def _seen(
-    cluster: Site, work: Work
+def _observe(
+    cluster: ContractCluster, work: Work
 ) -> tuple[tuple[str, list[str]] | None, list[Any] | None, list[str]]:
-    answer = acts.asked(cluster, "GET", work.name, "/status")
+    answer = acts.request(cluster, "GET", work.name, "/status")
     state = None
     if answer.status == 200:
         tasks = [task["state"] for task in answer.body["tasks"]]
         state = (answer.body["connector"]["state"], tasks)
-    offsets = acts.asked(cluster, "GET", work.name, "/offsets")
+    offsets = acts.request(cluster, "GET", work.name, "/offsets")
     result = None
     if offsets.status == 200:
         result = [entry["offset"] for entry in offsets.body["offsets"]]

@@ -67,12 +67,12 @@ def test_a_sink_is_set_back_and_delivers_from_there(lane):
     assert observed[1] == [StepStatus.NOT_YET, StepStatus.DONE]  # it stands still for some seconds
 
 
-def test_both_ways_in_tell_the_same():
+def test_both_ways_in_report_the_same():
     assert set_back("direct") == set_back("httpx")
 
 
 @LANES
-def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
+def test_an_answer_that_is_lost_is_in_doubt_and_the_next_poll_reports(lane):
     connect = with_source(lines=2)
     connection = connect.door()
     driver = driver_of(connect, SOURCE_NAME, lane, connection)
@@ -83,7 +83,7 @@ def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
     assert driver.inspect(STOP, None).status is StepStatus.DONE
 
 
-def test_half_a_stop_is_told_as_one():
+def test_half_a_stop_is_reported_as_one():
     connect = with_source(lines=2)
     driver = driver_of(connect, SOURCE_NAME)
     connect.half_stops[SOURCE_NAME] = "fail"

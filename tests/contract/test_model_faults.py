@@ -13,10 +13,10 @@ from tests.contract.worlds import (
     SOURCE_NAME,
     TOPIC,
     alter,
-    ask,
+    file_position,
     grow,
     numbers,
-    place,
+    request,
     spot,
     state,
     stored,
@@ -32,7 +32,7 @@ from tests.fakes.connect_model import (
     Fault,
     How,
     Operator,
-    Person,
+    OutsideClient,
     conflict,
     error,
     page,
@@ -49,12 +49,12 @@ RUNNING = ("RUNNING", ["RUNNING"])
 def test_a_late_job_sets_the_offsets_of_a_connector_that_runs_again():
     connect = with_source(lines=4)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     connect.slow_jobs[SOURCE_NAME] = 200.0
-    status, answer = alter(connection, SOURCE_NAME, place(10))
+    status, answer = alter(connection, SOURCE_NAME, file_position(10))
     assert (status, answer["message"][:17]) == (500, "Request timed out")
-    ask(connection, "PUT", SOURCE_NAME, "/resume")
+    request(connection, "PUT", SOURCE_NAME, "/resume")
     grow(connect, 1)
     connect.advance(100.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 50}]
@@ -75,14 +75,14 @@ def test_a_late_job_sets_the_offsets_of_a_connector_that_runs_again():
         pytest.param(Fault(How.SLOW, delay_s=200.0), httpx.ReadTimeout, False, id="slow"),
     ],
 )
-def test_a_connection_that_fails_tells_nothing_of_what_happened(fault, raised, applied):
+def test_a_connection_that_fails_reports_nothing_of_what_happened(fault, raised, applied):
     connect = with_source(lines=4)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     connection.faults[2] = fault
     with pytest.raises(raised):
-        alter(connection, SOURCE_NAME, place(10))
+        alter(connection, SOURCE_NAME, file_position(10))
     assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
     if fault.delay_s:
         connect.advance(fault.delay_s)
@@ -99,14 +99,14 @@ def test_a_connection_that_fails_tells_nothing_of_what_happened(fault, raised, a
         pytest.param(page(502, applied=False), 502, False, id="proxy"),
     ],
 )
-def test_an_answer_in_place_of_the_real_one_tells_nothing_either(fault, status, applied):
+def test_an_answer_in_place_of_the_real_one_reports_nothing_either(fault, status, applied):
     connect = with_source(lines=4)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     connection.faults[2] = fault
     body = b'{"offsets":[{"partition":{"filename":"%s"},"offset":{"position":10}}]}'
-    reply = connection.ask("PATCH", f"/connectors/{SOURCE_NAME}/offsets", body % LINES.encode())
+    reply = connection.request("PATCH", f"/connectors/{SOURCE_NAME}/offsets", body % LINES.encode())
     assert reply.status == status
     assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
 
@@ -115,7 +115,7 @@ def test_a_request_that_arrives_twice_is_carried_out_twice():
     connect = with_sink()
     connection = connect.door()
     connection.next_time.append((None, "restart", Fault(How.TWICE)))
-    ask(connection, "POST", SINK_NAME, "/restart?includeTasks=true")
+    request(connection, "POST", SINK_NAME, "/restart?includeTasks=true")
     assert [effect.what for effect in connect.effects].count("restart") == 2
 
 
@@ -126,24 +126,24 @@ def test_offsets_in_a_topic_of_their_own_cannot_be_removed_with_exactly_once():
     own = {"offsets.storage.topic": "own-offsets"}
     connect = with_source(lines=2, config=own, exactly_once=True)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     began = connect.line.now()
-    assert ask(connection, "DELETE", SOURCE_NAME, "/offsets")[0] == 500
+    assert request(connection, "DELETE", SOURCE_NAME, "/offsets")[0] == 500
     assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
     connect.advance(10.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 20}]
     assert not connect.offsets.current["connect-offsets"]
-    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, file_position(10))[0] == 200
 
 
 def test_zombies_that_cannot_be_fenced_keep_offsets_from_being_altered():
     connect = with_source(lines=2, exactly_once=True)
     connect.unfenceable.add(SOURCE_NAME)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    status, answer = alter(connection, SOURCE_NAME, place(10))
+    status, answer = alter(connection, SOURCE_NAME, file_position(10))
     assert (status, "zombie fencing" in answer["message"]) == (500, True)
     assert stored(connect, SOURCE_NAME) == [{"position": 20}]
 
@@ -157,13 +157,13 @@ def test_a_connector_with_maps_of_its_own_order_never_reads_what_rest_writes():
     connect.files.insert("t", "a", "b", "c")
     connect.advance(61.0)
     connection = connect.door()
-    ask(connection, "PUT", "rows", "/stop")
+    request(connection, "PUT", "rows", "/stop")
     connect.advance(1.0)
-    (entry,) = ask(connection, "GET", "rows", "/offsets")[1]["offsets"]
+    (entry,) = request(connection, "GET", "rows", "/offsets")[1]["offsets"]
     assert entry["offset"] is None  # it is there, under other bytes
     assert alter(connection, "rows", (entry["partition"], {"row": 1}))[0] == 200
     assert stored(connect, "rows") == [{"row": 1}]
-    ask(connection, "PUT", "rows", "/resume")
+    request(connection, "PUT", "rows", "/resume")
     connect.files.insert("t", "d")
     connect.advance(61.0)
     assert [record.value for record in connect.broker.log("rows-out", 0).records] == [
@@ -181,7 +181,7 @@ def test_a_class_says_whether_it_vouches_for_the_new_offsets(vouches, words):
     own = {**plugin.__dict__, "alter": lambda _config, _pairs: vouches}
     connect.plugins[plugin.name] = type(plugin)(**own)
     connection = connect.door()
-    ask(connection, "PUT", "west-mirror", "/stop")
+    request(connection, "PUT", "west-mirror", "/stop")
     connect.advance(1.0)
     entry = {"cluster": "west", "partition": 0, "topic": "orders"}
     status, answer = alter(connection, "west-mirror", (entry, {"offset": 0}))
@@ -194,7 +194,7 @@ def test_a_class_that_lets_nobody_alter_says_so():
     plugin = connect.plugins[SINK]
     connect.plugins[plugin.name] = type(plugin)(**{**plugin.__dict__, "alter": unsupported})
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(1.0)
     status, answer = alter(connection, SINK_NAME, spot(0))
     assert (status, "doesn't support external modification" in answer["message"]) == (500, True)
@@ -224,18 +224,18 @@ def test_a_leader_that_is_gone_is_an_error_of_whoever_forwards():
     assert reply.status == 500
     assert b"IO Error trying to forward REST request" in reply.body
     connect.advance(15.0)  # by then there is another leader
-    assert ask(connect.door(), "PUT", SINK_NAME, "/stop")[0] == 204
+    assert request(connect.door(), "PUT", SINK_NAME, "/stop")[0] == 204
 
 
 def test_a_leader_that_nobody_knows_is_a_conflict_and_reads_go_on():
     connect = with_sink(records=1, workers=2)
     connect.forget_leader(10.0)
     connection = connect.door()
-    assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 409
-    assert ask(connection, "GET", SINK_NAME, "/status")[0] == 200
-    assert ask(connection, "GET", SINK_NAME, "/offsets")[0] == 200
+    assert request(connection, "PUT", SINK_NAME, "/stop")[0] == 409
+    assert request(connection, "GET", SINK_NAME, "/status")[0] == 200
+    assert request(connection, "GET", SINK_NAME, "/offsets")[0] == 200
     connect.advance(10.0)
-    assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 204
+    assert request(connection, "PUT", SINK_NAME, "/stop")[0] == 204
 
 
 def test_what_needs_the_assignments_is_refused_while_they_are_about_to_change():
@@ -254,7 +254,7 @@ def test_what_needs_the_assignments_is_refused_while_they_are_about_to_change():
         ("GET", "/status", 200),
         ("PUT", "/resume", 202),
     ):
-        assert ask(connection, method, SINK_NAME, what)[0] == status, what
+        assert request(connection, method, SINK_NAME, what)[0] == status, what
         worker._rebalance = True  # as long as the herder thread does not come to it
     worker._rebalance = False
 
@@ -272,11 +272,11 @@ def test_a_dead_workers_connector_is_done_by_another_after_the_delay():
     assert state(connect, SINK_NAME) == RUNNING
 
 
-def test_a_standalone_worker_forgets_what_rest_asked_of_it_and_keeps_offsets():
+def test_a_standalone_worker_forgets_what_rest_queried_of_it_and_keeps_offsets():
     connect = with_source(lines=2, standalone=True)
     connect.restart_worker()
     connect.advance(5.0)
-    assert ask(connect.door(), "GET", SOURCE_NAME, "/status")[0] == 404
+    assert request(connect.door(), "GET", SOURCE_NAME, "/status")[0] == 404
     assert connect.offsets.of_connector(SOURCE_NAME)[-1].value == b'{"position":20}'
 
 
@@ -286,7 +286,7 @@ def test_a_standalone_worker_forgets_what_rest_asked_of_it_and_keeps_offsets():
 def test_an_operator_resumes_what_is_to_run_again_and_again():
     connect = with_sink(records=1)
     Operator(connect, SINK_NAME, every_s=120.0)
-    Person(connect, "alice").stop(SINK_NAME)
+    OutsideClient(connect, "alice").stop(SINK_NAME)
     connect.advance(119.0)
     assert state(connect, SINK_NAME) == STOPPED
     connect.advance(5.0)
@@ -300,9 +300,9 @@ def test_an_operator_resumes_what_is_to_run_again_and_again():
 def test_everything_that_was_changed_names_the_request_that_caused_it():
     connect = with_source(lines=2)
     connection = connect.door("replica-1")
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    alter(connection, SOURCE_NAME, place(10))
+    alter(connection, SOURCE_NAME, file_position(10))
     by = {f"#{observed.number}" for observed in connect.requests if observed.who == "replica-1"}
     own = [effect.what for effect in connect.effects if effect.by in by]
     assert own == ["tasks", "state", "offset"]
@@ -310,7 +310,7 @@ def test_everything_that_was_changed_names_the_request_that_caused_it():
 
 def story(seed):
     connect = with_sink(records=20, partitions=3, workers=2, seed=seed)
-    person = Person(connect)
+    person = OutsideClient(connect)
     connect.rebalance()
     person.stop(SINK_NAME)
     connect.advance(1.0)
@@ -325,9 +325,9 @@ def test_the_same_calls_leave_the_same_trace_to_the_byte():
     assert story(7) == story(7)
 
 
-def test_a_person_can_act_at_a_moment_to_come():
+def test_an_operator_can_act_at_a_moment_to_come():
     connect = with_sink(records=1)
-    person = Person(connect)
+    person = OutsideClient(connect)
     connect.line.call_after(10.0, lambda: person.stop(SINK_NAME))
     connect.advance(12.0)
     assert state(connect, SINK_NAME) == STOPPED

@@ -12,10 +12,10 @@ from tests.contract.worlds import (
     SOURCE_NAME,
     TOPIC,
     alter,
-    ask,
+    file_position,
     grow,
     numbers,
-    place,
+    request,
     spot,
     state,
     stored,
@@ -40,7 +40,7 @@ def test_a_stop_that_is_answered_too_late_is_carried_out_all_the_same():
     connect = with_sink(records=1)
     connect.workers[0].hold(120.0)
     began = connect.line.now()
-    status, answer = ask(connect.door(), "PUT", SINK_NAME, "/stop")
+    status, answer = request(connect.door(), "PUT", SINK_NAME, "/stop")
     assert status == 500
     assert answer["message"].startswith("Request timed out. The ")
     assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
@@ -55,8 +55,8 @@ def test_a_resume_overtakes_a_stop_that_waits_and_is_undone_by_it():
     connection = connect.door()
     connection.next_time.append(("PUT", "/stop$", Fault(How.LATE)))
     with pytest.raises(httpx.ReadError):
-        ask(connection, "PUT", SINK_NAME, "/stop")
-    assert ask(connection, "PUT", SINK_NAME, "/resume")[0] == 202
+        request(connection, "PUT", SINK_NAME, "/stop")
+    assert request(connection, "PUT", SINK_NAME, "/resume")[0] == 202
     connect.advance(60.0)
     assert state(connect, SINK_NAME) == STOPPED
 
@@ -79,14 +79,14 @@ def test_half_a_stop_leaves_a_connector_that_runs_without_tasks(how):
     assert connect.config_log[-1].key == f"commit-{SINK_NAME}"
 
 
-def test_half_a_stop_is_mended_by_a_resume_and_finished_by_another_stop():
+def test_half_a_stop_is_fixed_by_a_resume_and_finished_by_another_stop():
     for verb, expected in (("resume", RUNNING), ("stop", STOPPED)):
         connect = with_sink(records=1)
         connect.half_stops[SINK_NAME] = "fail"
         connection = connect.door()
-        assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 500
+        assert request(connection, "PUT", SINK_NAME, "/stop")[0] == 500
         connect.advance(5.0)
-        ask(connection, "PUT", SINK_NAME, f"/{verb}")
+        request(connection, "PUT", SINK_NAME, f"/{verb}")
         connect.advance(5.0)
         assert state(connect, SINK_NAME) == expected
 
@@ -95,9 +95,9 @@ def test_a_leader_that_dies_between_the_two_writes_breaks_the_connection():
     connect = with_sink(records=1)
     connect.half_stops[SINK_NAME] = "crash"
     with pytest.raises(httpx.RemoteProtocolError):
-        ask(connect.door(), "PUT", SINK_NAME, "/stop")
+        request(connect.door(), "PUT", SINK_NAME, "/stop")
     with pytest.raises(httpx.ConnectError):
-        ask(connect.door(), "GET", SINK_NAME, "/status")
+        request(connect.door(), "GET", SINK_NAME, "/status")
     connect.restart_worker()
     connect.advance(20.0)
     assert state(connect, SINK_NAME) == RUNNING
@@ -110,7 +110,7 @@ def test_a_task_that_hangs_lets_the_stop_be_over_after_five_seconds_and_becomes_
     connect = with_source(lines=2)
     connect.hang(SOURCE_NAME, "poll", 60.0)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(4.0)
     assert state(connect, SOURCE_NAME) == ("STOPPED", ["RUNNING"])
     connect.advance(2.0)
@@ -124,9 +124,9 @@ def test_the_last_commit_of_a_zombie_overwrites_what_was_altered_meanwhile():
     connect.advance(1.0)  # read, and not committed yet
     connect.hang(SOURCE_NAME, "poll", 60.0)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(6.0)
-    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, file_position(10))[0] == 200
     assert stored(connect, SOURCE_NAME) == [{"position": 10}]
     connect.advance(60.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 40}]
@@ -141,9 +141,9 @@ def test_a_zombie_commits_nothing_that_is_fenced_or_has_a_producer_of_its_own(bu
     connect.hang(SOURCE_NAME, "poll", 60.0)
     connect.advance(1.0)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(6.0)
-    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, file_position(10))[0] == 200
     connect.advance(60.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 10}]
 
@@ -154,12 +154,12 @@ def test_offsets_of_a_sink_cannot_be_altered_while_a_zombie_is_in_its_group():
     connect.broker.produce(TOPIC, b"")
     connect.advance(1.0)
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(6.0)
     assert state(connect, SINK_NAME) == STOPPED
     for method in ("PATCH", "DELETE"):
         body = {"offsets": [dict(zip(("partition", "offset"), spot(0), strict=True))]}
-        status, answer = ask(connection, method, SINK_NAME, "/offsets", body)
+        status, answer = request(connection, method, SINK_NAME, "/offsets", body)
         assert status == 500
         assert "get rid of the zombie sink tasks" in answer["message"]
     connect.advance(60.0)
@@ -174,7 +174,7 @@ def test_a_zombie_that_was_put_out_of_its_group_no_longer_keeps_anybody_from_alt
     connect.broker.produce(TOPIC, b"")
     connect.advance(1.0)
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(301.0)
     assert alter(connection, SINK_NAME, spot(0))[0] == 200
     connect.advance(1000.0)
@@ -188,7 +188,7 @@ def test_a_group_that_never_formed_is_altered_under_a_zombie():
     connect.behaviour(SINK_NAME).hangs.append(("start", 60.0))
     connect.create(SINK_NAME, {"connector.class": SINK, "topics": TOPIC})
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(6.0)
     assert alter(connection, SINK_NAME, spot(0))[0] == 200
     assert connect.broker.groups[f"connect-{SINK_NAME}"].state == "EMPTY"

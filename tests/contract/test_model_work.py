@@ -11,13 +11,13 @@ from tests.contract.worlds import (
     TOPIC,
     UPSTREAM,
     alter,
-    ask,
     bad,
     copied,
+    file_position,
     grow,
     mirror_config,
     numbers,
-    place,
+    request,
     spot,
     state,
     stored,
@@ -25,7 +25,7 @@ from tests.contract.worlds import (
     with_sink,
     with_source,
 )
-from tests.fakes.connect_model import SINK, Person, Trouble
+from tests.fakes.connect_model import SINK, OutsideClient, Trouble
 
 POISON = 703
 
@@ -41,7 +41,7 @@ def poisoned(stage="value_converter", cause="data", **built):
 
 
 def one_at_a_time(connect):
-    Person(connect).edit(SINK_NAME, consumer_override_max_poll_records="1")
+    OutsideClient(connect).edit(SINK_NAME, consumer_override_max_poll_records="1")
     connect.advance(120.0)
 
 
@@ -58,7 +58,7 @@ def test_a_sink_that_fails_has_committed_where_the_failing_batch_begins():
 @pytest.mark.parametrize("stage", ["value_converter", "put"])
 def test_a_restart_delivers_nothing_new_and_fails_at_the_same_batch(stage):
     connect = poisoned(stage)
-    Person(connect).restart(SINK_NAME)
+    OutsideClient(connect).restart(SINK_NAME)
     connect.advance(5.0)
     assert state(connect, SINK_NAME) == ("RUNNING", ["FAILED"])
     assert stored(connect, SINK_NAME) == [{"kafka_offset": 500}]
@@ -71,7 +71,7 @@ def test_a_sink_that_writes_before_it_fails_writes_that_again_with_each_restart(
     for number in range(10):
         connect.broker.produce(TOPIC, b"", troubles=bad("put", "sink_data") if number == 4 else ())
     connect.advance(5.0)
-    Person(connect).restart(SINK_NAME)
+    OutsideClient(connect).restart(SINK_NAME)
     connect.advance(5.0)
     assert numbers(connect, SINK_NAME) == [0, 1, 2, 3, 0, 1, 2, 3]
     assert stored(connect, SINK_NAME) == []
@@ -88,9 +88,9 @@ def test_an_exact_skip_delivers_everything_but_the_bad_record_once():
     connect = poisoned()
     one_at_a_time(connect)
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     assert alter(connection, SINK_NAME, spot(POISON + 1))[0] == 200
-    ask(connection, "PUT", SINK_NAME, "/resume")
+    request(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(120.0)
     assert state(connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
     assert numbers(connect, SINK_NAME) == [number for number in range(1000) if number != POISON]
@@ -99,9 +99,9 @@ def test_an_exact_skip_delivers_everything_but_the_bad_record_once():
 def test_a_skip_from_the_start_of_the_batch_loses_what_is_between():
     connect = poisoned()
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     assert alter(connection, SINK_NAME, spot(POISON + 1))[0] == 200
-    ask(connection, "PUT", SINK_NAME, "/resume")
+    request(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(120.0)
     assert set(numbers(connect, SINK_NAME)) == {*range(500), *range(POISON + 1, 1000)}
 
@@ -109,9 +109,9 @@ def test_a_skip_from_the_start_of_the_batch_loses_what_is_between():
 def test_an_offset_past_the_end_delivers_the_whole_topic_again():
     connect = with_sink(records=10)
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     assert alter(connection, SINK_NAME, spot(11))[0] == 200
-    ask(connection, "PUT", SINK_NAME, "/resume")
+    request(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(61.0)
     assert numbers(connect, SINK_NAME) == [*range(10), *range(10)]
 
@@ -147,7 +147,7 @@ def test_an_outage_fails_every_batch_until_it_is_over():
     connect.advance(5.0)
     assert "java.net.ConnectException" in connect.statuses[SINK_NAME].tasks[0].trace
     connect.behaviour(SINK_NAME).outage = None
-    Person(connect).restart(SINK_NAME)
+    OutsideClient(connect).restart(SINK_NAME)
     connect.advance(5.0)
     assert numbers(connect, SINK_NAME) == [0]
 
@@ -155,7 +155,9 @@ def test_an_outage_fails_every_batch_until_it_is_over():
 def test_a_tolerant_sink_leaves_the_bad_record_out_and_writes_its_coordinates():
     connect = with_sink()
     queue = "letters"
-    Person(connect).edit(SINK_NAME, errors_tolerance="all", errors_deadletterqueue_topic_name=queue)
+    OutsideClient(connect).edit(
+        SINK_NAME, errors_tolerance="all", errors_deadletterqueue_topic_name=queue
+    )
     connect.advance(5.0)
     connect.broker.produce(TOPIC, b"bad", troubles=bad())
     connect.broker.produce(TOPIC, b"good")
@@ -174,19 +176,19 @@ def test_a_sink_of_a_pattern_reads_every_topic_that_there_is():
     assert {item.topic for item in connect.delivered["all"]} == {"east.a", "east.b"}
 
 
-def test_records_that_retention_took_are_told_and_never_delivered():
+def test_records_that_retention_took_are_reported_and_never_delivered():
     connect = with_sink(records=10)
     connection = connect.door()
-    ask(connection, "PUT", SINK_NAME, "/stop")
+    request(connection, "PUT", SINK_NAME, "/stop")
     alter(connection, SINK_NAME, spot(0))
     connect.broker.retain_from(TOPIC, 0, 6)
-    ask(connection, "PUT", SINK_NAME, "/resume")
+    request(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(5.0)
     assert numbers(connect, SINK_NAME) == [*range(10), *range(6, 10)]
     assert [item.offset for item in connect.broker.lost] == list(range(6))
 
 
-def test_a_topic_that_is_made_anew_has_another_id():
+def test_a_topic_that_is_recreated_has_another_id():
     connect = with_sink(records=3)
     before = connect.broker.topics[TOPIC].id
     connect.broker.recreate_topic(TOPIC)
@@ -221,12 +223,12 @@ def test_a_record_too_large_fails_a_mirror_right_before_it():
     assert "RecordTooLargeException: The message is 2000000 bytes when serialized" in trace
 
 
-def test_a_mirror_goes_on_behind_the_record_that_it_is_told_it_has_copied():
+def test_a_mirror_goes_on_behind_the_record_that_it_is_reported_it_has_copied():
     connect = oversized()
     connection = connect.door()
-    ask(connection, "PUT", MIRROR_NAME, "/stop")
+    request(connection, "PUT", MIRROR_NAME, "/stop")
     assert alter(connection, MIRROR_NAME, copied(5))[0] == 200
-    ask(connection, "PUT", MIRROR_NAME, "/resume")
+    request(connection, "PUT", MIRROR_NAME, "/resume")
     connect.advance(61.0)
     assert numbers(connect, MIRROR_NAME) == [0, 1, 2, 3, 4, 6]
     assert connect.syncs[-1][1:] == (UPSTREAM, 0, 6, 5)
@@ -235,9 +237,11 @@ def test_a_mirror_goes_on_behind_the_record_that_it_is_told_it_has_copied():
 def test_a_larger_limit_lets_a_mirror_copy_all_of_it():
     connect = oversized()
     config = mirror_config(producer_override_max_request_size="3000000")
-    Person(connect).edit(MIRROR_NAME, **{name.replace(".", "_"): to for name, to in config.items()})
+    OutsideClient(connect).edit(
+        MIRROR_NAME, **{name.replace(".", "_"): to for name, to in config.items()}
+    )
     connect.advance(5.0)
-    Person(connect).restart(MIRROR_NAME)
+    OutsideClient(connect).restart(MIRROR_NAME)
     connect.advance(61.0)
     assert numbers(connect, MIRROR_NAME) == list(range(7))
 
@@ -245,11 +249,11 @@ def test_a_larger_limit_lets_a_mirror_copy_all_of_it():
 def test_with_exactly_once_a_batch_with_such_a_record_is_not_copied_at_all():
     connect = with_mirror(records=5, exactly_once=True)
     west = connect.upstreams["west"]
-    connect.door().ask("PUT", f"/connectors/{MIRROR_NAME}/pause")
+    connect.door().request("PUT", f"/connectors/{MIRROR_NAME}/pause")
     connect.advance(1.0)
     west.produce(UPSTREAM, b"good")
     west.produce(UPSTREAM, b"big", size_bytes=2_000_000)
-    connect.door().ask("PUT", f"/connectors/{MIRROR_NAME}/resume")
+    connect.door().request("PUT", f"/connectors/{MIRROR_NAME}/resume")
     connect.advance(5.0)
     assert state(connect, MIRROR_NAME) == ("RUNNING", ["FAILED"])
     assert stored(connect, MIRROR_NAME) == [{"offset": 4}]
@@ -271,9 +275,9 @@ def test_null_begins_at_the_first_record_and_zero_behind_it():
     connection = connect.door()
     for offset, again in ((None, [0, 1, 2]), (0, [1, 2])):
         connect.delivered[MIRROR_NAME].clear()
-        ask(connection, "PUT", MIRROR_NAME, "/stop")
+        request(connection, "PUT", MIRROR_NAME, "/stop")
         assert alter(connection, MIRROR_NAME, copied(offset))[0] == 200
-        ask(connection, "PUT", MIRROR_NAME, "/resume")
+        request(connection, "PUT", MIRROR_NAME, "/resume")
         connect.advance(5.0)
         assert numbers(connect, MIRROR_NAME) == again
 
@@ -284,9 +288,9 @@ def test_null_begins_at_the_first_record_and_zero_behind_it():
 def test_a_source_goes_on_at_the_byte_that_it_is_given():
     connect = with_source(lines=3)
     connection = connect.door()
-    ask(connection, "PUT", SOURCE_NAME, "/stop")
-    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
-    ask(connection, "PUT", SOURCE_NAME, "/resume")
+    request(connection, "PUT", SOURCE_NAME, "/stop")
+    assert alter(connection, SOURCE_NAME, file_position(10))[0] == 200
+    request(connection, "PUT", SOURCE_NAME, "/resume")
     grow(connect, 1)
     connect.advance(61.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 40}]
@@ -299,7 +303,7 @@ def test_a_source_that_is_stopped_has_committed_what_it_read():
     connect = with_source(lines=3)
     grow(connect, 2)
     connect.advance(1.0)
-    ask(connect.door(), "PUT", SOURCE_NAME, "/stop")
+    request(connect.door(), "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 50}]
 
@@ -309,14 +313,14 @@ def test_a_source_whose_position_is_no_number_fails_as_it_starts():
     connect.offsets.write(
         "connect-offsets", SOURCE_NAME, [({"filename": "/data/lines.txt"}, {"position": "x"})], "me"
     )
-    Person(connect).restart(SOURCE_NAME)
+    OutsideClient(connect).restart(SOURCE_NAME)
     connect.advance(5.0)
     assert state(connect, SOURCE_NAME) == ("RUNNING", ["FAILED"])
 
 
 def test_deleted_and_created_again_it_goes_on_from_its_old_offsets():
     connect = with_source(lines=3)
-    Person(connect).recreate(SOURCE_NAME)
+    OutsideClient(connect).recreate(SOURCE_NAME)
     grow(connect, 1)
     connect.advance(61.0)
     assert len(connect.produced("lines")) == 4

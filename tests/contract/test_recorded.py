@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract import malformed_bodies, normal
-from tests.contract.clusters import ModelSite
+from tests.contract.clusters import ModelCluster
 from tests.fakes.connect_model import (
     FILE_SINK,
     FILE_SOURCE,
@@ -105,11 +105,11 @@ def replayed() -> list[tuple[int, str, str | None]]:
         request = exchange["request"]
         if exchange["case"].endswith("offsets running"):
             connect.advance(FLUSHED_S)
-        reply = connection.ask(request["method"], request["path"], sent(request["body"]))
+        reply = connection.request(request["method"], request["path"], sent(request["body"]))
         after = None
         if "offsets_after" in exchange:
             name = request["path"].split("/")[2]
-            after = connection.ask("GET", f"/connectors/{name}/offsets").body.decode()
+            after = connection.request("GET", f"/connectors/{name}/offsets").body.decode()
         results.append((reply.status, reply.body.decode(), after))
         if request["method"] != "GET" and not request["path"].endswith(("/stop", "/resume")):
             connect.advance(5.0)  # what follows those two was recorded at once, as a race
@@ -147,7 +147,7 @@ ODD_BODIES = [tuple(entry) for entry in json.loads(ODD.read_text())]
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
 def test_odd_bodies_are_answered_as_they_were_recorded(version, kind):
     recorded = [entry[2:] for entry in ODD_BODIES if entry[:2] == (version, kind)]
-    report = malformed_bodies.told(ModelSite(version), kind, f"odd-{kind}")
+    report = malformed_bodies.send_bodies(ModelCluster(version), kind, f"odd-{kind}")
     assert [reports.label for reports in report] == [label for label, *_ in recorded]
     for model, real in zip(report, recorded, strict=True):
         assert model == real

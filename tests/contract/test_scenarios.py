@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract import scenarios, scenarios_trouble
-from tests.contract.clusters import ModelSite
+from tests.contract.clusters import ModelCluster
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
@@ -14,4 +14,4 @@ from tests.contract.clusters import ModelSite
     "scenario", [*scenarios.ALL, *scenarios_trouble.ZOMBIES], ids=lambda item: item.__name__
 )
 def test_a_scenario_holds_on_the_model(scenario, version, workers):
-    scenario(ModelSite(version, workers=workers), "at-hand")
+    scenario(ModelCluster(version, workers=workers), "at-hand")

@@ -9,14 +9,14 @@ from collections import Counter
 import pytest
 
 from tests.contract import malformed_bodies, sequences
-from tests.contract.clusters import ModelSite
+from tests.contract.clusters import ModelCluster
 
 SEEDS = 60
 
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 10))
 def test_a_sequence_is_the_same_on_a_second_model(seed):
-    cluster = ModelSite()
+    cluster = ModelCluster()
     for number in range(seed, seed + 10):
         sequences.play(cluster, number, f"drawn-{number}", "4.3.1")
 
@@ -35,6 +35,6 @@ def test_the_sequences_do_everything_there_is_to_do_and_see_every_kind_of_answer
 
 @pytest.mark.parametrize("kind", ["source", "sink", "mirror"])
 def test_no_odd_body_is_anybody_elses_fault(kind):
-    for reports in malformed_bodies.told(ModelSite(), kind, "odd"):
+    for reports in malformed_bodies.send_bodies(ModelCluster(), kind, "odd"):
         assert reports.status in {200, 400, 500}, reports
         assert reports.said, reports

@@ -75,18 +75,18 @@ def bad(stage: str = "value_converter", cause: str = "data") -> tuple[Trouble, .
     return (Trouble(stage, cause),)
 
 
-def ask(
+def request(
     connection: Door, method: str, name: str, what: str = "", body: Any = None
 ) -> tuple[int, Any]:
     """(status, body), the body decoded."""
     sent = b"" if body is None else json.dumps(body).encode()
-    reply = connection.ask(method, f"/connectors/{name}{what}", sent)
+    reply = connection.request(method, f"/connectors/{name}{what}", sent)
     return reply.status, json.loads(reply.body) if reply.body else None
 
 
 def alter(connection: Door, name: str, *pairs: tuple[Any, Any]) -> tuple[int, Any]:
     entries = [{"partition": partition, "offset": offset} for partition, offset in pairs]
-    return ask(connection, "PATCH", name, "/offsets", {"offsets": entries})
+    return request(connection, "PATCH", name, "/offsets", {"offsets": entries})
 
 
 def spot(offset: int | None, partition: int = 0) -> tuple[Any, Any]:
@@ -95,7 +95,7 @@ def spot(offset: int | None, partition: int = 0) -> tuple[Any, Any]:
     return entry, None if offset is None else {"kafka_offset": offset}
 
 
-def place(position: int | None) -> tuple[Any, Any]:
+def file_position(position: int | None) -> tuple[Any, Any]:
     """A file and a position in it."""
     return {"filename": LINES}, None if position is None else {"position": position}
 
@@ -108,7 +108,7 @@ def copied(offset: int | None, partition: int = 0) -> tuple[Any, Any]:
 
 def stored(connect: FakeConnect, name: str) -> list[Any]:
     """The offsets that REST shows."""
-    status, result = ask(connect.door("onlooker"), "GET", name, "/offsets")
+    status, result = request(connect.door("onlooker"), "GET", name, "/offsets")
     assert status == 200, result
     return [entry["offset"] for entry in result["offsets"]]
 

@@ -38,7 +38,7 @@ class Intent:
 
 
 @dataclass
-class Found:
+class FailoverResult:
     """What there was. `double` must be empty."""
 
     terms: int = 0
@@ -51,9 +51,9 @@ class Found:
     double: list[str] = field(default_factory=list)
 
 
-def judged(entries: Sequence[JournalEntry], requests: Sequence[Request]) -> Found:
+def judged(entries: Sequence[JournalEntry], requests: Sequence[Request]) -> FailoverResult:
     """See the module."""
-    result = Found()
+    result = FailoverResult()
     intents = list(_intents(entries, result))
     newest, counter, skipped = 0, Counter[tuple[str, int, bool]](), Counter[int]()
     for request in requests:
@@ -96,7 +96,7 @@ def _same(intended: str, request: str) -> bool:
     return intended == request
 
 
-def _intents(entries: Sequence[JournalEntry], result: Found) -> Iterator[Intent]:
+def _intents(entries: Sequence[JournalEntry], result: FailoverResult) -> Iterator[Intent]:
     plans: dict[str, Plan] = {}
     back: dict[str, tuple[AnyStep, ...]] = {}
     who = ""

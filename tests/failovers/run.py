@@ -26,7 +26,7 @@ from offsetwatch.errors import LeaderNotAvailable, ResponseTimeout, TargetUnreac
 from offsetwatch.remedy.journal.journal import ChainLine, Journal, JournalEntry
 from offsetwatch.remedy.model.journal_records import LeadershipTaken, decode_record
 from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, decode_line
-from tests.failovers.judging import Found, judged
+from tests.failovers.judging import FailoverResult, judged
 from tests.failovers.world import World, world
 
 KILL, FREEZE, CUT = "kill", "freeze", "cut"
@@ -73,7 +73,7 @@ class Report:
     commit: str
     failovers: Counter[str] = field(default_factory=Counter)
     missed: int = 0
-    found: Found = field(default_factory=Found)
+    found: FailoverResult = field(default_factory=FailoverResult)
     bad: int = 0
     skipped: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Report:
         return busy and not (self.found.double or self.wrong)
 
 
-def _late(result: Found) -> int:
+def _late(result: FailoverResult) -> int:
     return sum("was followed" in line for line in result.double)
 
 
@@ -261,11 +261,11 @@ class Arena:
     def expose(self) -> None:
         """Until a bug shows."""
 
-        def shown() -> None:
+        def check() -> None:
             if not judged(self._log.entries(), list(self._world.requests)).double:
                 raise NotYet(self._world.told())
 
-        until("that it shows", shown, timeout_s=LEADS_S_MAX, evidence=self._evidence)
+        until("that it shows", check, timeout_s=LEADS_S_MAX, evidence=self._evidence)
 
     def judge(self) -> None:
         """What was asked, by what was written; what came of it, by what should have."""

@@ -125,7 +125,7 @@ class World:
             before = len(self.connect.effects)
             moment, status, answer = time.time(), None, b""
             try:
-                reply = self.connect.door(who).ask(method, path, body)
+                reply = self.connect.door(who).request(method, path, body)
                 status, answer = reply.status, reply.body
             except httpx.HTTPError:
                 pass

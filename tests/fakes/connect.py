@@ -53,7 +53,7 @@ PLUGINS: Final = {
 
 
 @dataclass
-class Made:
+class CreatedConnector:
     """A connector. `lingering`: how many looks at its status still show its tasks after a stop."""
 
     config: dict[str, Any]
@@ -102,7 +102,7 @@ class Connect:
     version: str = "4.3.1"
     cluster_id: str = "kafka-of-the-fake"
     standalone: bool = False
-    connectors: dict[str, Made] = field(default_factory=dict)
+    connectors: dict[str, CreatedConnector] = field(default_factory=dict)
     offsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     topics: dict[str, int] = field(default_factory=dict)
     plugins: dict[str, str] = field(default_factory=lambda: dict(PLUGINS))
@@ -118,10 +118,10 @@ class Connect:
         self._lock = threading.RLock()
         self._late: list[list[Any]] = []
 
-    def add(self, name: str, **built: Any) -> Made:
+    def add(self, name: str, **built: Any) -> CreatedConnector:
         """A connector that is there from the beginning."""
         config = {"connector.class": "org.example.Source", "name": name, **built.pop("config", {})}
-        self.connectors[name] = Made(config=config, **built)
+        self.connectors[name] = CreatedConnector(config=config, **built)
         self.offsets.setdefault(name, {})
         return self.connectors[name]
 
@@ -277,7 +277,7 @@ class Connect:
         config = {key: _config_text(value) for key, value in request["config"].items()}
         state = (initial or "RUNNING").upper()
         kind = "sink" if "topics" in config else "source"
-        self.connectors[name] = Made(
+        self.connectors[name] = CreatedConnector(
             config={**config, "name": name},
             kind=kind,
             state=state,
@@ -286,7 +286,7 @@ class Connect:
         self.offsets.setdefault(name, {})
         return 201, self._info(name)
 
-    def _alter(self, name: str, built: Made, request: Any) -> str:
+    def _alter(self, name: str, built: CreatedConnector, request: Any) -> str:
         entries = request.get("offsets") if isinstance(request, dict) else None
         if not entries:
             raise Refuse(
@@ -314,14 +314,14 @@ class Connect:
     def _there(self, partition: dict[str, Any]) -> bool:
         return partition["kafka_partition"] in range(self.topics.get(partition["kafka_topic"], 0))
 
-    def _stopped(self, name: str, built: Made) -> None:
+    def _stopped(self, name: str, built: CreatedConnector) -> None:
         if built.state != "STOPPED" or built.tasks:
             raise Refuse(400, NOT_STOPPED.format(name))
         if built.kind == "sink" and built.lingering:
             built.lingering -= 1
             raise Refuse(500, ZOMBIES.format(name))
 
-    def _known(self, name: str) -> Made:
+    def _known(self, name: str) -> CreatedConnector:
         if name not in self.connectors:
             raise Refuse(404, f"Connector {name} not found")
         return self.connectors[name]

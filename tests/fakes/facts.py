@@ -12,7 +12,7 @@ from .kafka import FakeAdmin, FakeKafka, FakeReader
 
 
 @dataclass
-class Made:
+class TopicTraits:
     """What the fake cluster says of a topic beyond its partitions."""
 
     policy: str | None = "compact"
@@ -37,7 +37,7 @@ class Readers:
 class FakeFacts(FakeAdmin):
     kafka: FakeKafka
     brokers: int = 1
-    made: dict[str, Made] = field(default_factory=dict)
+    made: dict[str, TopicTraits] = field(default_factory=dict)
     groups: dict[str, frozenset[str] | ClientError | None] = field(default_factory=dict)
     topic_ids: bool = True
 
@@ -53,7 +53,7 @@ class FakeFacts(FakeAdmin):
         return {name: self._shape(name) for name in topics}
 
     def _shape(self, name: str) -> TopicShape | ClientError:
-        answer = self.made.get(name, Made())
+        answer = self.made.get(name, TopicTraits())
         if answer.hidden:
             return AccessDenied(self.name, "Topic authorization failed")
         if name not in self.kafka.names():
@@ -67,7 +67,7 @@ class FakeFacts(FakeAdmin):
         )
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
-        return {name: self.made.get(name, Made()).policy for name in topics}
+        return {name: self.made.get(name, TopicTraits()).policy for name in topics}
 
     def group_operations(
         self, groups: Collection[str]

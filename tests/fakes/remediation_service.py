@@ -61,7 +61,7 @@ def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
 
 
 @dataclass
-class MemoryDesk:
+class MemoryService:
     """`changed` has every call that would change something; `before` is called at each call, in the
     thread that it comes from, and may raise.
     """

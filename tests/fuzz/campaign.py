@@ -80,7 +80,7 @@ class Report:
             if item not in self.first or finding.number < self.first[item].number:
                 self.first[item] = finding
 
-    def found(self, finding: Finding) -> None:
+    def add_finding(self, finding: Finding) -> None:
         item = (finding.target, finding.origin)
         self.often[item] += 1
         self.first.setdefault(item, finding)
@@ -106,7 +106,7 @@ def tried(target: Target, seed: int, numbers: Iterable[int]) -> Report:
             parts = target.record(seed, number)
             wrong = _wrong(target, parts)
             if wrong is not None:
-                report.found(Finding(target.name, seed, number, *wrong, parts))
+                report.add_finding(Finding(target.name, seed, number, *wrong, parts))
     report.tried[target.name] = len(numbers)
     report.spent_s[target.name] = time.process_time() - began
     grown = _peak_bytes() - before
@@ -114,7 +114,7 @@ def tried(target: Target, seed: int, numbers: Iterable[int]) -> Report:
         number = max(numbers, key=lambda offset: _weight(target, target.record(seed, offset)))
         what = f"the process has grown by {grown:,} bytes, the most with this one"
         parts = target.record(seed, number)
-        report.found(Finding(target.name, seed, number, what, "memory", parts))
+        report.add_finding(Finding(target.name, seed, number, what, "memory", parts))
     return report
 
 

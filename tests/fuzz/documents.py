@@ -185,14 +185,14 @@ def _handed_in(raw: bytes) -> None:
 def _answered(raw: bytes) -> None:
     """By another daemon's listener."""
     with suppress(MalformedResponse):
-        assert isinstance(_asking().decode(raw, ControlProblem), ControlProblem)
+        assert isinstance(_build_client().decode(raw, ControlProblem), ControlProblem)
     assert isinstance(
-        _asking().build_error(ControlClientReply(500, raw)), ClientError | JournalDamaged
+        _build_client().build_error(ControlClientReply(500, raw)), ClientError | JournalDamaged
     )
 
 
 @cache
-def _asking() -> ControlClient:
+def _build_client() -> ControlClient:
     return ControlClient(ControlEndpoint("http://127.0.0.1:1"))
 
 

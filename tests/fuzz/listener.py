@@ -29,9 +29,9 @@ from offsetwatch.serve.control.dispatcher import (
     ControlWorkers,
 )
 from tests.fakes.clock import VirtualClock
-from tests.fakes.remediation_service import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryService, plan_row
 from tests.fuzz.targets import Parts, Target
-from tests.unit.remedy.services import Bureau
+from tests.unit.remedy.services import ServiceBench
 from tests.unit.serve.control.stage import BECAUSE, ROLES, SKIP, alert, control, payload, token
 
 _PREFIX: Final = "/api/v1"
@@ -112,7 +112,7 @@ class _Request:
 
 
 @dataclass
-class _Place:
+class _ListenerHost:
     """A listener of one process, and its loop; its desk may be another one with every request."""
 
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
@@ -121,7 +121,7 @@ class _Place:
     def __post_init__(self) -> None:
         self.clock = VirtualClock()
         self.listener = ControlDispatcher(
-            control(), MemoryDesk(), self.clock, ControlRequestCounters(), self.workers
+            control(), MemoryService(), self.clock, ControlRequestCounters(), self.workers
         )
 
     def answer(self, service: Any, request: _Request) -> ControlHttpAnswer:
@@ -130,7 +130,7 @@ class _Place:
         return self.loop.run_until_complete(self.listener.answer(request))
 
 
-_place = cache(_Place)
+_place = cache(_ListenerHost)
 
 
 def _request(head: bytes | None, body: bytes | None) -> _Request:
@@ -170,9 +170,9 @@ def may_change(request: _Request) -> bool:
     return bool(roles) and roles[0] in _RIGHTS.get(f"{request.method} {named}", set())
 
 
-def _furnished(clock: VirtualClock) -> MemoryDesk:
+def _furnished(clock: VirtualClock) -> MemoryService:
     """A desk with a plan in each state that something can be decided in."""
-    service = MemoryDesk(clock)
+    service = MemoryService(clock)
     for number, state in enumerate((PlanStatus.PROPOSED, PlanStatus.RUNNING, PlanStatus.PARKED), 1):
         service.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
     return service
@@ -194,28 +194,30 @@ def in_memory(head: bytes | None, body: bytes | None) -> int:
 
 
 @dataclass
-class _Office:
+class _JournalService:
     """One on a journal, which is made anew once something stands in it."""
 
     folder: Path
     made: int = 0
-    bureau: Bureau | None = None
+    bureau: ServiceBench | None = None
 
-    def fresh(self) -> Bureau:
+    def fresh(self) -> ServiceBench:
         if self.bureau is None or self.lines(self.bureau):
             self.made += 1
-            self.bureau = Bureau(self.folder / f"{id(self)}-{self.made}")
+            self.bureau = ServiceBench(self.folder / f"{id(self)}-{self.made}")
             self.bureau.proposed("p1")
             self.before = self.lines(self.bureau, 0)
         return self.bureau
 
-    def lines(self, bureau: Bureau, before: int | None = None) -> int:
+    def lines(self, bureau: ServiceBench, before: int | None = None) -> int:
         """How many records there are beyond those of the beginning."""
         count = len(bureau.bench.journal.tail(1_000))
         return count - (self.before if before is None else before)
 
 
-def on_a_journal(service: Callable[[], _Office], head: bytes | None, body: bytes | None) -> None:
+def on_a_journal(
+    service: Callable[[], _JournalService], head: bytes | None, body: bytes | None
+) -> None:
     location, request = _place(), _request(head, body)
     home = service()
     bureau = home.fresh()
@@ -246,7 +248,7 @@ def _seeds() -> list[Parts]:
 
 def in_folder(folder: Path) -> list[Target]:
     """The targets, with journals in this folder."""
-    service = cache(partial(_Office, folder))
+    service = cache(partial(_JournalService, folder))
     often = (0.3, 0.8)
     return [
         Target("bodies", _seeds(), in_memory, share=39, often=often),

@@ -103,7 +103,7 @@ _READER: Final = _Reader("lab", ("http://w:1",), 60.0)
 _WRITER: Final = _Writer("lab", ("http://w:1",))
 
 
-def asked(status: bytes | None, body: bytes | None) -> None:
+def decode_answer(status: bytes | None, body: bytes | None) -> None:
     """The clients: a body, or one of our own errors; and what a change was worth."""
     report = status is not None and re.fullmatch(rb"[2-5]\d\d", status)
     _READER.answer = _WRITER.answer = (int(status) if report else 200, body or b"")
@@ -143,7 +143,9 @@ _STATUSES: Final = (b"200", b"204", b"400", b"404", b"409", b"500", b"503")
 TARGETS: Final = [
     Target("rest_bodies", [(body,) for body in _BODIES], answered, share=3),
     Target(
-        "rest_exchanges", [(status, body) for status in _STATUSES for body in _BODIES[-30:]], asked
+        "rest_exchanges",
+        [(status, body) for status in _STATUSES for body in _BODIES[-30:]],
+        decode_answer,
     ),
     Target("traces", [(case.trace.encode(),) for case in CORPUS], trace),
     Target("offsets_files", [(file,) for file in FILES], offsets_file),

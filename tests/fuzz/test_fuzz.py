@@ -23,7 +23,7 @@ SEED = 8
 RECORDS = 50_000
 
 
-def told(report):
+def format_report(report):
     return "\n".join(report.lines())
 
 
@@ -35,22 +35,22 @@ def requests(tmp_path):
 @pytest.mark.slow
 def test_whatever_bytes_arrive_there_is_a_value_or_the_error_that_is_documented():
     report = campaign(TARGETS, SEED, RECORDS)
-    assert not report.first, told(report)
+    assert not report.first, format_report(report)
     assert report.tried.total() > RECORDS * 0.99
     assert set(report.tried) == set(TARGETS)
 
 
 @pytest.mark.slow
-def test_whatever_is_asked_of_the_listener_nothing_changes_without_a_right(requests):
+def test_whatever_is_queried_of_the_listener_nothing_changes_without_a_right(requests):
     report = campaign(requests, SEED, 2_000)
-    assert not report.first, told(report)
+    assert not report.first, format_report(report)
     assert report.tried.total() > 1_900
 
 
 @pytest.mark.slow
-def test_whatever_stands_in_a_configuration_it_is_one_or_has_mistakes(tmp_path):
+def test_whatever_is_in_a_configuration_it_is_one_or_has_mistakes(tmp_path):
     report = campaign(files(tmp_path), SEED, 200)
-    assert not report.first, told(report)
+    assert not report.first, format_report(report)
     assert report.tried.total() > 190
 
 
@@ -80,9 +80,9 @@ def test_every_target_is_tried_alike_whenever_it_ends():
 def test_an_answer_that_repeats_one_word_does_not_take_the_square_of_its_length(monkeypatch, word):
     monkeypatch.setattr(campaigns, "SECONDS_MAX", 0.1)
     body = json.dumps({"message": word * (16_384 // len(word))}).encode()
-    target = Target("repeating", [(b"500", body)], rest.asked, often=(0.0, 0.0))
+    target = Target("repeating", [(b"500", body)], rest.decode_answer, often=(0.0, 0.0))
     report = tried(target, SEED, range(1))
-    assert not report.first, told(report)
+    assert not report.first, format_report(report)
 
 
 def caught(report):
@@ -109,7 +109,7 @@ def test_a_decoder_that_raises_on_one_pattern_of_bytes_is_found_and_shown(monkey
     assert finding.what == "KeyError: 'offset'"
     assert b'":-' in finding.parts[1]
     assert finding.parts == TARGETS["connect_offsets"].record(SEED, finding.number)
-    lines = told(report)
+    lines = format_report(report)
     assert finding.parts[1].hex() in lines
     assert f"--repeat connect_offsets:{SEED}:{finding.number}" in lines
 
@@ -137,7 +137,7 @@ def test_a_fast_path_that_says_something_else_is_found(monkeypatch):
     assert "one_reading" in caught(report).origin
 
 
-def test_a_decoder_that_takes_what_it_is_told_for_a_length_is_found(monkeypatch):
+def test_a_decoder_that_takes_what_it_is_reported_for_a_length_is_found(monkeypatch):
     """By what it keeps: the peak of a process may lie in a test before this one."""
     retained = []
     monkeypatch.setattr(campaigns, "GROWTH_BYTES_MAX", 16 * 1024 * 1024)
@@ -167,7 +167,7 @@ def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):
     monkeypatch.setattr(UserRole, "allows", lambda role, needed: True)
     for name, check in (("bodies", "in_memory"), ("bodies_journal", "on_a_journal")):
         report = tried(requests[name], SEED, range(200))
-        assert any(check in origin for _, origin in report.first), told(report)
+        assert any(check in origin for _, origin in report.first), format_report(report)
 
 
 def test_a_configuration_that_is_read_into_something_else_is_found(monkeypatch, tmp_path):

@@ -58,10 +58,10 @@ def source_offset(key: bytes | None, value: bytes | None) -> None:
         if raw:
             one_reading(raw)
     if value:
-        in_both_ways(value, offset)
+        compare_decoders(value, offset)
 
 
-def in_both_ways(value: bytes, offset: Any) -> None:
+def compare_decoders(value: bytes, offset: Any) -> None:
     """A value whose fields are read at once is the offset that is made step by step."""
     fields = decode_fields(value)
     if fields is None:

@@ -24,7 +24,7 @@ Rate = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
-class Life:
+class ConnectorHistory:
     """One connector: its advances, and its stalls while it was judged, which are known here."""
 
     kind: str
@@ -32,14 +32,14 @@ class Life:
     stalls: tuple[tuple[float, float], ...]
 
 
-def life(kind: str, seed: int) -> Life:
+def generate_history(kind: str, seed: int) -> ConnectorHistory:
     """Thirteen weeks. It also stalled while it was learned from, and nobody says when."""
     rng = np.random.default_rng([seed, sorted(KINDS).index(kind)])
     learned, end = LEARNED_WEEKS * WEEK_S, (LEARNED_WEEKS + JUDGED_WEEKS) * WEEK_S
     advances = KINDS[kind](rng, end) + MONDAY
     advances, _ = _stalled(rng, kind, advances, MONDAY, MONDAY + learned)
     advances, stalls = _stalled(rng, kind, advances, MONDAY + learned, MONDAY + end)
-    return Life(kind, advances, tuple(stalls))
+    return ConnectorHistory(kind, advances, tuple(stalls))
 
 
 def _stalled(
@@ -105,7 +105,7 @@ def _seasonal(rng: np.random.Generator, end: float) -> Floats:
     return _thinned(rng, end, lambda item: _by_day(item, peak, low, weekend), peak)
 
 
-def _office(rng: np.random.Generator, end: float) -> Floats:
+def _generate_office_hours(rng: np.random.Generator, end: float) -> Floats:
     peak = rng.uniform(6, 20)
     return _thinned(rng, end, lambda item: _by_day(item, peak, 0.0, 0.0), peak)
 
@@ -142,7 +142,7 @@ def _drifting(rng: np.random.Generator, end: float) -> Floats:
 KINDS: Final[dict[str, Callable[[np.random.Generator, float], Floats]]] = {
     "steady": _steady,
     "seasonal": _seasonal,
-    "office": _office,
+    "office": _generate_office_hours,
     "nightly": _nightly,
     "sparse": _sparse,
     "bursty": _bursty,

@@ -109,19 +109,23 @@ class Past:
         value = checkpoint_value(downstream, downstream)
         self._add(CHECKED, second, key, value, read)
 
-    def told(self, second: float, topic: str, key: str, value: dict[str, object]) -> None:
+    def add_connect_record(
+        self, second: float, topic: str, key: str, value: dict[str, object]
+    ) -> None:
         """A record of Connect's status or config topic."""
         self._add(topic, second, key.encode(), json.dumps(value).encode(), None)
 
     def running(self, second: float, connector: str) -> None:
         """A worker says that task 0 of this connector runs."""
         state = {"state": "RUNNING", "worker_id": "a:8083", "generation": 1, "trace": None}
-        self.told(second, STATES, f"status-task-{connector}-0", state)
+        self.add_connect_record(second, STATES, f"status-task-{connector}-0", state)
 
     def configured(self, second: float, connector: str, class_name: str) -> None:
         """Somebody has created this connector."""
         properties = {"connector.class": f"org.apache.kafka.connect.mirror.{class_name}"}
-        self.told(second, SETTINGS, f"connector-{connector}", {"properties": properties})
+        self.add_connect_record(
+            second, SETTINGS, f"connector-{connector}", {"properties": properties}
+        )
 
     def commit(self, second: float, offset: int | None, *, partition: int = 0) -> None:
         """The connector's: the LAST record it has copied."""
@@ -129,7 +133,7 @@ class Past:
         value = None if offset is None else b'{"offset":%d}' % offset
         self._add(COMMITS, second, key, value, None)
 
-    def asked(
+    def add_samples(
         self,
         second: float,
         position: int | None,
@@ -180,7 +184,7 @@ class Past:
         return base
 
 
-def usual() -> Past:
+def build_typical_hour() -> Past:
     """Syncs of the first and the last of 3,000 records; a group at 2,700, of which the checkpoint
     is of the first. Asked once a minute from 12:00 to 12:10.
     """
@@ -190,5 +194,5 @@ def usual() -> Past:
     past.commit(-190, 2999)
     past.checkpoint(-100, 1)
     for minute in range(11):
-        past.asked(minute * 60, 2700)
+        past.add_samples(minute * 60, 2700)
     return past

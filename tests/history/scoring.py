@@ -14,7 +14,15 @@ import numpy as np
 
 from offsetwatch.history.baselines.model import fit_baseline
 from offsetwatch.model.history_documents import Baseline
-from tests.history.months import JUDGED_WEEKS, KINDS, LEARNED_WEEKS, MONDAY, WEEK_S, Life, life
+from tests.history.months import (
+    JUDGED_WEEKS,
+    KINDS,
+    LEARNED_WEEKS,
+    MONDAY,
+    WEEK_S,
+    ConnectorHistory,
+    generate_history,
+)
 
 MONTH_S: Final = 30 * 86_400.0
 FIXED_S: Final = {
@@ -38,7 +46,7 @@ class Score:
     false: int = 0
     connectors: int = 0
 
-    def add(self, alarms: list[Pause], of: Life) -> None:
+    def add(self, alarms: list[Pause], of: ConnectorHistory) -> None:
         self.connectors += 1
         self.stalls += len(of.stalls)
         self.found += sum(any(_meet(stall, alarm) for alarm in alarms) for stall in of.stalls)
@@ -61,7 +69,7 @@ def scores(first: int, seeds: int) -> dict[str, dict[str, Score]]:
     results = {way: {kind: Score() for kind in KINDS} for way in (LEARNED, *FIXED_S)}
     for seed in range(first, first + seeds):
         for kind in KINDS:
-            one = life(kind, seed)
+            one = generate_history(kind, seed)
             results[LEARNED][kind].add(list(_learned(one)), one)
             for way, limit_s in FIXED_S.items():
                 alarms = [item for item in _judged(one) if item[1] - item[0] > limit_s]
@@ -69,7 +77,7 @@ def scores(first: int, seeds: int) -> dict[str, dict[str, Score]]:
     return results
 
 
-def _judged(of: Life) -> Iterator[Pause]:
+def _judged(of: ConnectorHistory) -> Iterator[Pause]:
     """Pauses that end in the weeks that are judged."""
     begin = MONDAY + LEARNED_WEEKS * WEEK_S
     end = begin + JUDGED_WEEKS * WEEK_S
@@ -78,7 +86,7 @@ def _judged(of: Life) -> Iterator[Pause]:
     yield from zip(times[offset:], [*times[offset + 1 :], end], strict=True)
 
 
-def _learned(of: Life) -> Iterator[Pause]:
+def _learned(of: ConnectorHistory) -> Iterator[Pause]:
     begin = MONDAY + LEARNED_WEEKS * WEEK_S
     weeks: dict[int, Baseline] = {}
     for week in range(JUDGED_WEEKS):

@@ -104,20 +104,20 @@ def topology(base: Path, **own: str) -> None:
     )
 
 
-def ask(base: Path, second: float, **changes: Any) -> AsOfResult:
+def query(base: Path, second: float, **changes: Any) -> AsOfResult:
     return read_as_of(base, AsOfQuery(at=MORNING + second, **changes))
 
 
 def then(base: Path, second: float, **changes: Any) -> dict[str, str | None]:
     """The answer for the connector `file`."""
-    answer = ask(base, second, connector="file", **changes)
+    answer = query(base, second, connector="file", **changes)
     assert answer.unknown == ()
     (only,) = answer.connectors
     return {entry.source_partition: entry.source_offset for entry in only.then}
 
 
 def refusal(base: Path, second: float, **changes: Any) -> str:
-    answer = ask(base, second, connector="file", **changes)
+    answer = query(base, second, connector="file", **changes)
     assert answer.connectors == ()
     ((_, reason),) = answer.unknown
     return reason
@@ -140,7 +140,7 @@ def test_the_offset_is_the_newest_of_each_source_partition_at_that_moment(tmp_pa
     assert then(tmp_path, 500) == {IN_TEXT: '{"position":3}', OUT_TEXT: '{"position":7}'}
 
 
-def place(number: int) -> str:
+def format_position(number: int) -> str:
     return f'{{"position":{number}}}'
 
 
@@ -154,20 +154,20 @@ def test_the_raw_key_that_the_connector_commits_under_is_the_one_that_counts(
 ) -> None:
     lake(
         tmp_path,
-        *(Commit(60 * n, place(n), key=LINKED) for n in range(3)),
+        *(Commit(60 * n, format_position(n), key=LINKED) for n in range(3)),
         Commit(150, '{"position":0}', key=HASHED),
-        *(Commit(60 * n, place(n), key=LINKED) for n in range(3, 6)),
+        *(Commit(60 * n, format_position(n), key=LINKED) for n in range(3, 6)),
     )
     assert then(tmp_path, 140) == {LINKED_TEXT: '{"position":2}'}
     assert then(tmp_path, 400) == {LINKED_TEXT: '{"position":5}'}
-    (only,) = ask(tmp_path, 400, connector="file").connectors
+    (only,) = query(tmp_path, 400, connector="file").connectors
     assert [entry.raw_key for entry in only.then] == [LINKED]
 
 
 def test_which_of_two_raw_keys_a_task_looked_up_is_not_guessed(tmp_path: Path) -> None:
     lake(
         tmp_path,
-        *(Commit(60 * n, place(n), key=LINKED) for n in range(3)),
+        *(Commit(60 * n, format_position(n), key=LINKED) for n in range(3)),
         Commit(150, '{"position":0}', key=HASHED),
     )
     reason = refusal(tmp_path, 160)
@@ -177,7 +177,7 @@ def test_which_of_two_raw_keys_a_task_looked_up_is_not_guessed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("second", "known"), [(0, False), (600, False), (601, True)])
-def test_of_two_kafka_partitions_the_newer_is_told_by_moments_far_apart_only(
+def test_of_two_kafka_partitions_the_newer_is_reported_by_moments_far_apart_only(
     tmp_path: Path, second: float, known: bool
 ) -> None:
     """The number of partitions was changed, or somebody else wrote there."""
@@ -223,9 +223,9 @@ def test_a_forgotten_source_partition_had_no_offset(tmp_path: Path, nothing: str
     assert then(tmp_path, 9) == {IN_TEXT: '{"position":2}'}
 
 
-def test_an_undecodable_value_is_told_from_a_tombstone(tmp_path: Path) -> None:
+def test_an_undecodable_value_is_distinguished_from_a_tombstone(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":1}'), Commit(5, "{"))
-    (only,) = ask(tmp_path, 6).connectors
+    (only,) = query(tmp_path, 6).connectors
     assert [(entry.source_offset, entry.error) for entry in only.then] == [(None, "value_not_json")]
 
 
@@ -236,15 +236,17 @@ def test_the_newest_state_can_be_had_beside_it(tmp_path: Path) -> None:
         Commit(10, '{"position":2}'),
         Commit(11, '{"position":5}', partition=OUT),
     )
-    (only,) = ask(tmp_path, 1, with_now=True).connectors
+    (only,) = query(tmp_path, 1, with_now=True).connectors
     assert [entry.source_offset for entry in only.then] == ['{"position":1}']
     assert [entry.source_offset for entry in only.now] == ['{"position":2}', '{"position":5}']
 
 
 def test_names_may_hold_quotes(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":1}', connector="o'brien"))
-    assert [it.connector for it in ask(tmp_path, 1, connector="o'brien").connectors] == ["o'brien"]
-    assert ask(tmp_path, 1, connector="x' OR '1'='1").connectors == ()
+    assert [it.connector for it in query(tmp_path, 1, connector="o'brien").connectors] == [
+        "o'brien"
+    ]
+    assert query(tmp_path, 1, connector="x' OR '1'='1").connectors == ()
 
 
 # ---- topics -------------------------------------------------------------------------------------
@@ -273,7 +275,7 @@ def test_two_topics_and_no_word_on_which_is_used_are_no_answer(tmp_path: Path) -
     assert then(tmp_path, 5, topic=OWN_TOPIC) == {IN_TEXT: '{"position":7}'}
 
 
-def test_offsets_on_a_cluster_that_is_not_configured_are_not_looked_for_elsewhere(
+def test_offsets_on_a_cluster_that_is_not_configured_are_not_searched_for_elsewhere(
     tmp_path: Path,
 ) -> None:
     lake(tmp_path, Commit(0, '{"position":1}'))
@@ -293,7 +295,7 @@ def test_a_topic_that_was_created_again_is_the_one_that_existed_then(tmp_path: P
     assert then(tmp_path, 5) == {IN_TEXT: '{"position":8}', OUT_TEXT: '{"position":9}'}
     assert then(tmp_path, 20) == {IN_TEXT: '{"position":1}'}
     assert "after 2026-11-21T06:40:10.000Z was never read" in refusal(tmp_path, 15)
-    (only,) = ask(tmp_path, 5, with_now=True).connectors
+    (only,) = query(tmp_path, 5, with_now=True).connectors
     assert [entry.source_offset for entry in only.now] == ['{"position":1}']
 
 
@@ -311,7 +313,7 @@ def test_a_moment_before_the_oldest_record_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UnanswerableQuery, match="oldest record read of payments is of 2026-11-21T06:40"
     ):
-        ask(tmp_path, -0.001)
+        query(tmp_path, -0.001)
 
 
 def test_a_connector_without_a_record_then_is_refused(tmp_path: Path) -> None:
@@ -367,11 +369,11 @@ def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":2}'), cluster="ledger", topic_id="other")
     lake(tmp_path, Commit(0, '{"position":3}', connector="alone"), cluster="ledger", first=5)
     with pytest.raises(UnanswerableQuery, match="--connect: ledger, payments"):
-        ask(tmp_path, 1, connector="file")
+        query(tmp_path, 1, connector="file")
     assert then(tmp_path, 1, connect_cluster="ledger") == {IN_TEXT: '{"position":2}'}
-    assert ask(tmp_path, 1, connector="alone").connect_cluster == "ledger"
+    assert query(tmp_path, 1, connector="alone").connect_cluster == "ledger"
     with pytest.raises(UnanswerableQuery, match="only of ledger, payments"):
-        ask(tmp_path, 1, connect_cluster="x")
+        query(tmp_path, 1, connect_cluster="x")
 
 
 # ---- only the files it needs --------------------------------------------------------------------
@@ -380,7 +382,7 @@ def test_several_connect_clusters_are_not_mixed(tmp_path: Path) -> None:
 def test_only_a_snapshot_and_the_days_after_it_are_opened(tmp_path: Path) -> None:
     for day in range(6):
         lake(tmp_path, Commit(day * DAY, f'{{"position":{day}}}'), first=day, read_at=day * DAY)
-    answer = ask(tmp_path, 3 * DAY + 5)
+    answer = query(tmp_path, 3 * DAY + 5)
     folders = [Path(name).parent.relative_to(tmp_path) for name in answer.files]
     assert [str(folder) for folder in folders] == [
         "silver/commits/day=2026-11-24",
@@ -388,7 +390,7 @@ def test_only_a_snapshot_and_the_days_after_it_are_opened(tmp_path: Path) -> Non
     ]
     assert answer.files_skipped == 5 + 4
     refine_plainly(tmp_path, pictured=False)
-    again = ask(tmp_path, 3 * DAY + 5)
+    again = query(tmp_path, 3 * DAY + 5)
     assert (again.connectors, len(again.files), again.files_skipped) == (answer.connectors, 4, 2)
 
 
@@ -452,4 +454,4 @@ def test_the_answer_is_a_replay_of_the_records_stamped_until_then(
             assert then(base, second) == replayed
         elif second < min(commit.second for commit in commits):
             with pytest.raises(UnanswerableQuery):
-                ask(base, second)
+                query(base, second)

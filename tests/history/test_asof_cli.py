@@ -15,7 +15,7 @@ from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.history.queries import asof
 from offsetwatch.errors import ConfigError
 from tests.fakes.worker import Worker, ok
-from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, lake, place
+from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, format_position, lake
 
 THERE, LATER = {"filename": "/there"}, {"filename": "/later"}
 
@@ -104,7 +104,7 @@ def test_a_value_that_cannot_be_decoded_is_left_out_said_and_no_success(base: Pa
     ("class_name", "way"),
     [("FileStreamSource", "behind"), ("org.example.CameraSource", "unordered"), ("", "unordered")],
 )
-def test_the_difference_says_which_way_it_goes_where_the_class_tells(
+def test_the_difference_says_which_way_it_goes_where_the_class_reports(
     base: Path, monkeypatch: pytest.MonkeyPatch, class_name: str, way: str
 ) -> None:
     monkeypatch.setattr(asof, "_read_class_name", lambda *_: class_name)
@@ -130,7 +130,7 @@ def worker() -> Iterator[Worker]:
     built.stop()
 
 
-def test_now_is_what_connect_says_where_it_can_be_asked(base: Path, worker: Worker) -> None:
+def test_now_is_what_connect_says_where_it_can_be_queried(base: Path, worker: Worker) -> None:
     of_file = ("--time", moment(12), "--connector", "file")
     done = history(base, *of_file, "--diff", url=worker.url)
     words = {line.split()[1]: line.split()[-1] for line in done.stdout.splitlines()[2:]}
@@ -152,7 +152,11 @@ def test_a_worker_that_does_not_answer_is_said_and_the_tables_are_used(base: Pat
 
 
 def test_what_no_patch_reaches_is_said_with_the_way_that_does(tmp_path: Path) -> None:
-    lake(tmp_path / "history", *(Commit(n, place(n), key=LINKED) for n in range(3)), read_at=60)
+    lake(
+        tmp_path / "history",
+        *(Commit(n, format_position(n), key=LINKED) for n in range(3)),
+        read_at=60,
+    )
     of_file = ("--time", moment(12), "--connector", "file")
     done = history(tmp_path / "history", *of_file, "--format", "patch")
     assert "has no effect on 1 of 1 source partitions" in done.stderr
@@ -195,7 +199,7 @@ def test_a_moment_after_the_last_reading_is_answered_with_a_warning(base: Path) 
     ],
     ids=["before", "connector", "cluster"],
 )
-def test_what_the_tables_cannot_tell_exits_1_and_prints_no_answer(
+def test_what_the_tables_cannot_report_exits_1_and_prints_no_answer(
     base: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = history(base, *arguments)

@@ -24,7 +24,7 @@ def flow(source: str, connector: str, location: str = "payments") -> MirrorFlow:
 TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("south", "x", "z")))
 
 
-def asked(**more: Any) -> Any:
+def build_options(**more: Any) -> Any:
     from offsetwatch.cli.history.audit import AuditOptions
 
     inputs = {
@@ -72,8 +72,11 @@ DROPPED = AuditFinding(
 def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
     from offsetwatch.cli.history.audit import _find_flow
 
-    assert _find_flow(TOPOLOGY, asked(flow=name)).connector == "mm2-w"
-    assert _find_flow(TOPOLOGY, asked(flow="south->east", connect_cluster="z")).connector == "x"
+    assert _find_flow(TOPOLOGY, build_options(flow=name)).connector == "mm2-w"
+    assert (
+        _find_flow(TOPOLOGY, build_options(flow="south->east", connect_cluster="z")).connector
+        == "x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -90,7 +93,7 @@ def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
     from offsetwatch.cli.history.audit import _find_flow
 
     with pytest.raises(ConfigError, match=answer) as raised:
-        _find_flow(TOPOLOGY, asked(**more))
+        _find_flow(TOPOLOGY, build_options(**more))
     assert "west->east (mm2-w)" in str(raised.value)
 
 
@@ -98,8 +101,8 @@ def test_bounds_by_offset_and_by_time_do_not_go_together() -> None:
     from offsetwatch.cli.history.audit import _parse_bounds
 
     with pytest.raises(ConfigError, match="do not go with"):
-        _parse_bounds(asked(from_offset=1, until="1h ago"))
-    assert _parse_bounds(asked(since="2026-01-01T00:00:00Z")).since == 1767225600.0
+        _parse_bounds(build_options(from_offset=1, until="1h ago"))
+    assert _parse_bounds(build_options(since="2026-01-01T00:00:00Z")).since == 1767225600.0
 
 
 @pytest.mark.parametrize(
@@ -120,12 +123,15 @@ def test_only_what_nothing_explains_counts(
     from offsetwatch.history.audit.scope import AuditBounds
 
     document = _build_document(
-        flow("west", "mm2"), [audited(*findings)], AuditBounds(), asked(accept_transforms=accept)
+        flow("west", "mm2"),
+        [audited(*findings)],
+        AuditBounds(),
+        build_options(accept_transforms=accept),
     )
     assert document["unexplained"] == unexplained
 
 
-def test_the_tables_say_what_was_found_where_and_what_was_looked_at(
+def test_the_tables_say_what_was_found_where_and_what_was_inspected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     from offsetwatch.cli.history.audit import _print_tables
@@ -143,7 +149,7 @@ def test_a_report_is_the_json_that_is_printed(tmp_path: Path) -> None:
     from offsetwatch.cli.history.audit import _build_document, _write_report
     from offsetwatch.history.audit.scope import AuditBounds
 
-    document = _build_document(flow("west", "mm2"), [audited(LOST)], AuditBounds(), asked())
+    document = _build_document(flow("west", "mm2"), [audited(LOST)], AuditBounds(), build_options())
     _write_report(tmp_path / "audit.json", document)
     (partition,) = json.loads((tmp_path / "audit.json").read_text())["partitions"]
     assert partition["findings"] == [

@@ -86,7 +86,7 @@ def test_one_stall_among_what_it_learns_from_does_not_make_it_patient() -> None:
     assert not baseline.out_of_the_ordinary(END, END + 1.1 * HOUR_S)
 
 
-def test_a_month_is_asked_for_and_how_much_there_was_is_said() -> None:
+def test_a_month_is_requested_and_how_much_there_was_is_said() -> None:
     for weeks in range(4):
         short = HOURLY[-int((weeks + 0.5) * HOURS) :]
         assert fit_baseline("lab", "c", short, END) == InsufficientBaseline(
@@ -125,15 +125,15 @@ def test_its_rates_are_counts_of_what_there_was(kind, seed) -> None:
     assert learned(times).expected(END - WEEK_S, END) == pytest.approx(there, rel=0.3, abs=10)
 
 
-def looks(lag_at) -> tuple[np.ndarray, np.ndarray]:
+def build_samples(lag_at) -> tuple[np.ndarray, np.ndarray]:
     """Every five minutes of eight weeks; `lag_at` makes the lags of the moments."""
     times = np.arange(END - 8 * WEEK_S, END, 300.0)
     return times, np.asarray(lag_at(times), float)
 
 
-def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
+def test_what_lag_is_usual_is_reported_by_the_hour_of_the_week() -> None:
     """A batch every night at two o'clock, and next to nothing else."""
-    times, lag = looks(lambda item: np.where((item // HOUR_S) % 24 == 2, 1000.0, 10.0))
+    times, lag = build_samples(lambda item: np.where((item // HOUR_S) % 24 == 2, 1000.0, 10.0))
     lag_baseline = compute_lag_baseline(times, lag, END)
     assert lag_baseline is not None
     by_night, by_day = lag_baseline[2], lag_baseline[12]
@@ -142,12 +142,12 @@ def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
 
 
 def test_a_week_in_which_it_stood_still_is_not_usual() -> None:
-    times, lag = looks(lambda item: np.where(item > END - WEEK_S, 1e9, 10.0))
+    times, lag = build_samples(lambda item: np.where(item > END - WEEK_S, 1e9, 10.0))
     assert compute_lag_baseline(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
 
 
 def test_a_lag_is_usual_after_four_weeks_of_looking_and_not_before() -> None:
-    times, lag = looks(lambda item: np.full(len(item), 10.0))
+    times, lag = build_samples(lambda item: np.full(len(item), 10.0))
     few = times > END - 4 * WEEK_S + HOUR_S * 5
     enough = times >= END - 4 * WEEK_S
     assert compute_lag_baseline(times[few], lag[few], END) is None

@@ -178,7 +178,7 @@ def _rendered(row: dict[str, object]) -> dict[str, object]:
     return json.loads(row["observation"])
 
 
-def test_no_byte_of_a_configuration_or_a_trace_is_kept() -> None:
+def test_no_byte_of_a_configuration_or_a_trace_is_retained() -> None:
     secret = "hunter2"
     body = {"properties": {"connector.class": "X", "database.password": secret}}
     trace = {"state": "FAILED", "worker_id": "w", "generation": 1, "trace": f"a.B: {secret}"}
@@ -194,7 +194,7 @@ def test_no_byte_of_a_configuration_or_a_trace_is_kept() -> None:
     assert '"failure":"a.B"' in rows[3]["observation"]
 
 
-def test_the_time_of_an_event_is_a_column_where_the_offset_tells_it() -> None:
+def test_the_time_of_an_event_is_a_column_where_the_offset_reports_it() -> None:
     key = offset_key("db", {"server": "s"})
     (row,) = decoded(Raw(key, b'{"lsn":5,"ts_usec":1700000000000001}'))
     assert row["event_at"] == datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=UTC)
@@ -216,7 +216,7 @@ def test_an_enveloped_record_is_never_a_position() -> None:
 
 
 @pytest.mark.parametrize("id_", [b"7", b"07"], ids=["strict", "as-connect-reads-it"])
-def test_an_offset_is_kept_as_text_with_sorted_names_whatever_its_bytes(id_: bytes) -> None:
+def test_an_offset_is_retained_as_text_with_sorted_names_whatever_its_bytes(id_: bytes) -> None:
     key = offset_key("db", {"protocol": "1", "table": "t"})
     (row,) = decoded(Raw(key, b'{"timestamp":1700000000123, "incrementing":%b}' % id_))
     assert row["source_offset"] == '{"incrementing":7,"timestamp":1700000000123}'
@@ -349,13 +349,13 @@ def test_a_position_beyond_64_bits_is_no_position_but_stays_exact_as_text(number
     assert row["error"] is None
 
 
-def test_the_largest_and_smallest_64_bit_positions_are_kept() -> None:
+def test_the_largest_and_smallest_64_bit_positions_are_retained() -> None:
     key = offset_key("c", {"filename": "/in"})
     rows = decoded(*(Raw(key, b'{"position":%d}' % number) for number in (2**63 - 1, -(2**63))))
     assert [row["pos"] for row in rows] == [2**63 - 1, -(2**63)]
 
 
-def test_a_tombstone_a_json_null_and_no_bytes_are_told_apart() -> None:
+def test_a_tombstone_a_json_null_and_no_bytes_are_distinguished() -> None:
     key = offset_key("c", {"filename": "/in"})
     rows = decoded(*(Raw(key, value) for value in (None, b"null", b"")))
     assert [(row["tombstone"], row["source_offset"]) for row in rows] == [

@@ -34,7 +34,7 @@ STATED = st.tuples(
     st.lists(st.tuples(STATED, STATED, st.booleans()), max_size=8),
     st.sampled_from([None, FILES, MIRROR, "io.debezium.connector.postgresql.PostgresConnector"]),
 )
-def test_told_by_arrow_or_one_by_one_a_change_is_the_same(
+def test_reported_by_arrow_or_one_by_one_a_change_is_the_same(
     cases: list[tuple[tuple[str, str | None], tuple[str, str | None], bool]],
     class_name: str | None,
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_change_is_named_as_the_connector_orders_its_offsets(
 
 
 @pytest.mark.parametrize("class_name", [None, "", "org.example.CameraSource"])
-def test_a_shape_alone_tells_no_direction(class_name: str | None) -> None:
+def test_a_shape_alone_reports_no_direction(class_name: str | None) -> None:
     answer = change_of(
         "file_stream", '{"position":1}', False, None, True, '{"position":2}', class_name
     )

@@ -17,7 +17,7 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables.schemas import TABLES
 from tests.history.delta import refine_plainly, write
-from tests.history.past_hour import NOON, usual
+from tests.history.past_hour import NOON, build_typical_hour
 
 VERBS = {
     "as-of": ("--connector", "mm2", "--time", str(NOON + 600)),
@@ -26,7 +26,7 @@ VERBS = {
 }
 
 
-def asked(base: Path, verb: str) -> Result:
+def run_verb(base: Path, verb: str) -> Result:
     path = base.parent / "offsetwatch.yaml"
     path.write_text(
         'kafka: {east: {bootstrap: "127.0.0.1:1"}, west: {bootstrap: "127.0.0.1:1"}}\n'
@@ -103,14 +103,14 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    path = usual().write(tmp_path / "tables")
+    path = build_typical_hour().write(tmp_path / "tables")
     refine_plainly(path)
     return path
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_undamaged_they_answer(base: Path, verb: str) -> None:
-    done = asked(base, verb)
+    done = run_verb(base, verb)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)
 
@@ -120,7 +120,7 @@ def test_undamaged_they_answer(base: Path, verb: str) -> None:
 def test_what_is_damaged_gives_the_same_answer_or_none_and_is_left_as_it_is(
     base: Path, verb: str, damage: Callable[[Path], None]
 ) -> None:
-    whole = answered(asked(base, verb))
+    whole = answered(run_verb(base, verb))
     refused = 0
     for number, table in enumerate(TABLES):
         if not any(table.at(base).rglob("*.parquet")):
@@ -129,7 +129,7 @@ def test_what_is_damaged_gives_the_same_answer_or_none_and_is_left_as_it_is(
         shutil.copytree(base, copied)
         damage(table.at(copied))
         before = contents(copied)
-        done = asked(copied, verb)
+        done = run_verb(copied, verb)
         assert contents(copied) == before, table.path
         if done.exit_code == 0:
             assert answered(done) == whole, table.path
@@ -149,7 +149,7 @@ def test_tables_without_a_row_give_no_answer(tmp_path: Path, verb: str) -> None:
     for table in TABLES:
         write(base, table)
     before = contents(base)
-    done = asked(base, verb)
+    done = run_verb(base, verb)
     assert (done.exit_code != 0, done.stdout) == (True, "")
     assert contents(base) == before
 

@@ -65,7 +65,7 @@ def test_a_checkpoint_older_than_the_rows_is_not_gone_on_with() -> None:
     assert plan(SOURCE, replace(stale, planned=HELD.planned), STORED).why is None
 
 
-def test_a_checkpoint_whose_rows_are_gone_begins_anew() -> None:
+def test_a_checkpoint_whose_rows_are_gone_begins_again() -> None:
     built = plan(SOURCE, HELD, {})
     assert (built.number, built.starts) == (4, SOURCE.starts)
 

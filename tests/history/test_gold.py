@@ -217,14 +217,14 @@ def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
     altered = [*alone, Raw(hashed, position(0), partition=0, offset=0, ms=2_600_000)]
     gone_on = [*altered, Raw(linked, position(3), partition=1, offset=3, ms=3_400_000)]
 
-    def seen(records: list[Raw]) -> tuple[Any, ...]:
+    def read(records: list[Raw]) -> tuple[Any, ...]:
         frame = gold.compute_source_partitions(bronze(spark, *records), topics(spark))
         (row,) = gold.select_progress(frame).collect()
         return part(row.asDict(), "source_offset", "key", "unsure", "variants")
 
-    assert seen(alone) == ('{"position":2}', linked, False, 0)
-    assert seen(altered) == (None, None, True, 2)
-    assert seen(gone_on) == ('{"position":3}', linked, False, 1)
+    assert read(alone) == ('{"position":2}', linked, False, 0)
+    assert read(altered) == (None, None, True, 2)
+    assert read(gone_on) == ('{"position":3}', linked, False, 1)
 
 
 def test_a_key_in_two_partitions_goes_by_times_that_are_further_apart_than_clocks(
@@ -234,7 +234,7 @@ def test_a_key_in_two_partitions_goes_by_times_that_are_further_apart_than_clock
 
 
 @pytest.mark.parametrize("log", ["two_homes_within_skew", "two_homes_one_erased"])
-def test_a_key_in_two_partitions_has_no_position_while_clocks_do_not_tell_which_is_newer(
+def test_a_key_in_two_partitions_has_no_position_while_clocks_do_not_report_which_is_newer(
     rows: dict[str, Any], log: str
 ) -> None:
     messages = part(rows[log], "pos", "source_offset", "key", "tombstone", "unsure", "variants")

@@ -68,7 +68,7 @@ def hold(base: Path, held: multiprocessing.synchronize.Event) -> None:
         parent.join()  # until it is killed
 
 
-def test_a_second_run_is_refused_and_told_who_has_the_path(tmp_path: Path) -> None:
+def test_a_second_run_is_refused_and_reported_who_has_the_path(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     held = context.Event()
     other = context.Process(target=hold, args=(tmp_path, held), daemon=True)
@@ -95,7 +95,7 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 # ---- jars ---------------------------------------------------------------------------------------
 
 
-def test_the_pom_lists_the_jars_that_are_looked_for_and_lets_nothing_else_in() -> None:
+def test_the_pom_lists_the_jars_that_are_searched_for_and_lets_nothing_else_in() -> None:
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     root = ET.parse(jars.POM).getroot()
     names = {it.tag.split("}")[1]: it.text for it in root.find("m:properties", space)}

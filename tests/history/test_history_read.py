@@ -122,7 +122,7 @@ def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Pat
         ask(tmp_path)
 
 
-def test_a_tree_of_causes_is_told_in_one_line_without_colours() -> None:
+def test_a_tree_of_causes_is_reported_in_one_line_without_colours() -> None:
     arrow = "\x1b[31m\u21b3\x1b[0m"
     tree = f"Generic error\n     {arrow} Unable to copy\n      {arrow} No space\n"
     assert reader.format_error(OSError(tree)) == "Generic error: Unable to copy: No space"

@@ -96,7 +96,7 @@ def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSessi
     assert signal.getsignal(signal.SIGINT) is CTRL_C_BEFORE
 
 
-def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) -> None:
+def test_an_error_in_a_python_worker_is_reported_in_one_line(spark: SparkSession) -> None:
     from offsetwatch.history.spark.session import translate_spark_errors
 
     def fail(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +109,7 @@ def test_an_error_in_a_python_worker_is_told_in_one_line(spark: SparkSession) ->
         spark.range(1).mapInArrow(fail, "id bigint").collect()
 
 
-def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSession) -> None:
+def test_an_error_of_the_engine_is_reported_by_its_innermost_cause(spark: SparkSession) -> None:
     from offsetwatch.history.spark.session import translate_spark_errors
 
     with (
@@ -128,7 +128,7 @@ def test_an_error_of_the_engine_is_told_by_its_innermost_cause(spark: SparkSessi
         (Py4JError("An error occurred while calling o1.x. Trace:\nno such method"), HistoryError),
     ],
 )
-def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
+def test_a_jvm_that_is_gone_is_distinguished_from_one_that_complains(
     error: Exception, expected: type[HistoryError]
 ) -> None:
     from offsetwatch.history.spark.session import translate_spark_errors
@@ -141,7 +141,7 @@ def test_a_jvm_that_is_gone_is_told_from_one_that_complains(
     assert type(caught.value) is expected
 
 
-def test_a_user_without_a_name_is_refused_before_java_is_asked():
+def test_a_user_without_a_name_is_refused_before_java_is_queried():
     from offsetwatch.history.spark.session import _refuse_without_name
 
     _refuse_without_name(0)

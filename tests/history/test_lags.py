@@ -53,7 +53,7 @@ def commit(second: float, pos: int | None, partition: int = 0, **changes: Any) -
     }
 
 
-def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Row:
+def build_sample(second: float, end: int, partition: int = 0, kafka: str = "west") -> Row:
     return {
         "at": moment(second),
         "kafka": kafka,
@@ -66,11 +66,11 @@ def look(second: float, end: int, partition: int = 0, kafka: str = "west") -> Ro
 
 
 @pytest.fixture
-def told(spark: Any, tmp_path: Path) -> Any:
+def compute_lags(spark: Any, tmp_path: Path) -> Any:
     """(second, connector, lag) of every look."""
     from offsetwatch.history.baselines.job import compute_lags
 
-    def tell(
+    def compute(
         *rows: Row, flows: Iterable[Row] = (FLOW,), looks: Iterable[Row] = ()
     ) -> list[tuple[float, str, int]]:
         write(tmp_path, GOLD_FLOWS, *flows)
@@ -81,48 +81,52 @@ def told(spark: Any, tmp_path: Path) -> Any:
         result = compute_lags(*loaded).collect()
         return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in result)
 
-    return tell
+    return compute
 
 
-def test_a_lag_is_what_lies_behind_the_last_record_that_was_copied(told: Any) -> None:
-    result = told(commit(10, 4), looks=(look(20, 9),))
+def test_a_lag_is_what_lies_behind_the_last_record_that_was_copied(compute_lags: Any) -> None:
+    result = compute_lags(commit(10, 4), looks=(build_sample(20, 9),))
     assert result == [(20.0, "mm2", 4)]  # 5, 6, 7 and 8
 
 
-def test_all_partitions_count_together_and_none_counts_below_nothing(told: Any) -> None:
+def test_all_partitions_count_together_and_none_counts_below_nothing(compute_lags: Any) -> None:
     rows = (commit(10, 4), commit(10, 99, partition=1))
-    assert told(*rows, looks=(look(20, 9), look(20, 50, partition=1))) == [(20.0, "mm2", 4)]
+    assert compute_lags(*rows, looks=(build_sample(20, 9), build_sample(20, 50, partition=1))) == [
+        (20.0, "mm2", 4)
+    ]
 
 
-def test_what_comes_after_a_look_is_not_known_at_it(told: Any) -> None:
+def test_what_comes_after_a_poll_is_not_known_at_it(compute_lags: Any) -> None:
     rows = (commit(10, 4), commit(25, 8))
-    assert told(*rows, looks=(look(20, 9),)) == [(20.0, "mm2", 4)]
+    assert compute_lags(*rows, looks=(build_sample(20, 9),)) == [(20.0, "mm2", 4)]
 
 
-def test_without_a_position_there_is_no_lag(told: Any) -> None:
+def test_without_a_position_there_is_no_lag(compute_lags: Any) -> None:
     """Before its first commit, and after its offset was taken away."""
     rows = (commit(310, 4), commit(610, None))
-    result = told(*rows, looks=(look(20, 9), look(320, 9), look(620, 9)))
+    result = compute_lags(
+        *rows, looks=(build_sample(20, 9), build_sample(320, 9), build_sample(620, 9))
+    )
     assert result == [(320.0, "mm2", 4)]
 
 
-def test_one_look_in_five_minutes_is_enough(told: Any) -> None:
+def test_one_poll_in_five_minutes_is_enough(compute_lags: Any) -> None:
     begins = SAMPLE_INTERVAL_S - BEGIN % SAMPLE_INTERVAL_S
-    polls = [look(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
-    result = told(commit(0, 4), looks=polls)
+    polls = [build_sample(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
+    result = compute_lags(commit(0, 4), looks=polls)
     assert [second for second, _, _ in result] == [begins, begins + SAMPLE_INTERVAL_S]
 
 
-def test_what_is_no_flow_of_this_cluster_has_none(told: Any) -> None:
+def test_what_is_no_flow_of_this_cluster_has_none(compute_lags: Any) -> None:
     flows = ({**FLOW, "upstream": None},)
-    assert told(commit(10, 4), flows=flows, looks=(look(20, 9),)) == []
+    assert compute_lags(commit(10, 4), flows=flows, looks=(build_sample(20, 9),)) == []
 
 
-def test_a_log_of_the_same_name_on_another_cluster_is_another(told: Any) -> None:
-    assert told(commit(10, 4), looks=(look(20, 9, kafka="east"),)) == []
+def test_a_log_of_the_same_name_on_another_cluster_is_another(compute_lags: Any) -> None:
+    assert compute_lags(commit(10, 4), looks=(build_sample(20, 9, kafka="east"),)) == []
 
 
-def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
+def test_eight_weeks_of_polls_report_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
     from offsetwatch.history.baselines.job import compute_lag_baselines
 
     weeks_s = 8 * 7 * 86_400
@@ -130,7 +134,7 @@ def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
     write(tmp_path, BRONZE_LOG_ENDS)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {}
-    polls = (look(second, 15) for second in range(0, weeks_s, 1800))
+    polls = (build_sample(second, 15) for second in range(0, weeks_s, 1800))
     write(tmp_path, BRONZE_LOG_ENDS, *polls)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168

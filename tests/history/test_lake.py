@@ -118,7 +118,7 @@ def test_the_day_that_is_not_over_is_left_alone(base: Path) -> None:
     assert len(commits.find_fragmented_partitions(base, DAYS, date(2026, 10, 3))) == 1
 
 
-def test_a_table_without_days_is_one_crowd(tmp_path: Path) -> None:
+def test_a_table_without_days_is_one_pile_of_small_files(tmp_path: Path) -> None:
     whole = replace(DAYS, partitioned_by=())
     commits.create(tmp_path, whole)
     for number in (2, 1):

@@ -81,14 +81,14 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     base = opened.tables(milestone, tmp_path / "tables")
     # With the columns of then.
     there = DeltaTable(str(BRONZE_RECORDS.at(base))).to_pyarrow_table()
-    old = sorted(there.to_pylist(), key=_place)
+    old = sorted(there.to_pylist(), key=_read_location)
 
     report = run.run_available_now(broker.spec(base))
 
     fresh = report.rows_read[broker.offsets]
     assert fresh >= 2
     ids = {row["topic_id"] for row in old}
-    rows = sorted(stored(base, BRONZE_RECORDS), key=_place)
+    rows = sorted(stored(base, BRONZE_RECORDS), key=_read_location)
     retained = [row for row in rows if row["topic_id"] in ids]
     names = old[0].keys()
     assert [{name: row[name] for name in names} for row in retained] == old
@@ -99,7 +99,7 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
 
     again = run.run_available_now(broker.spec(base))
     assert set(again.rows_read.values()) == {0}
-    assert sorted(stored(base, BRONZE_RECORDS), key=_place) == rows
+    assert sorted(stored(base, BRONZE_RECORDS), key=_read_location) == rows
     done = maintenance.maintain(base, master="local[2]", heap="1g")
     assert (done.rows, done.doubled) == (len(rows), 0)
     for table in TABLES:
@@ -107,5 +107,5 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
         assert {field.name for field in there.schema().fields} >= set(table.names), table.path
 
 
-def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+def _read_location(row: dict[str, Any]) -> tuple[Any, ...]:
     return (row["topic"], row["topic_id"], row["kpartition"], row["koffset"])

@@ -29,7 +29,7 @@ def test_plans_that_read_nothing_come_to_an_end() -> None:
     assert patience.exhausted
 
 
-def test_kafka_may_be_away_for_ever_and_is_asked_once_a_minute() -> None:
+def test_kafka_may_be_away_for_ever_and_is_queried_once_a_minute() -> None:
     patience = StreamBackoff()
     assert pauses(patience, 100, counts=False)[-1] == PAUSE_S_MAX
     assert not patience.exhausted

@@ -37,7 +37,7 @@ class FakeSides(AuditClients):
         return admins[name]
 
 
-class Site:
+class PinnedFlow:
     """MM2 has created west.orders, and a transform writes the 50 copies of orders elsewhere."""
 
     def __init__(self) -> None:
@@ -67,32 +67,32 @@ class Site:
 
 
 def test_copies_are_compared_in_the_topic_that_a_regex_router_writes_to() -> None:
-    (reach,) = Site().pinned(REGEX).reaches
+    (reach,) = PinnedFlow().pinned(REGEX).reaches
     assert (reach.at, reach.remote) == (ORDERS, "copy-orders")
     assert [part.down_end for part in reach.slices] == [50]
 
 
 def test_without_a_router_they_are_compared_in_the_topic_that_mm2_names() -> None:
-    (reach,) = Site().pinned().reaches
+    (reach,) = PinnedFlow().pinned().reaches
     assert reach.remote == "west.orders"
 
 
-def test_of_a_router_that_cannot_be_followed_nothing_is_told_as_lost() -> None:
+def test_of_a_router_that_cannot_be_followed_nothing_is_reported_as_lost() -> None:
     expected = (
         "copies of west->east have other names, which a transform of mm2 gives "
         r"\(TimestampRouter\); name its copy: --copy-topic orders=NAME"
     )
     with pytest.raises(HistoryError, match=expected):
-        Site().pinned(OTHER)
+        PinnedFlow().pinned(OTHER)
 
 
 def test_the_configuration_may_name_the_copies() -> None:
-    (reach,) = Site().pinned(OTHER, copies=(("*", "copy-{topic}"),)).reaches
+    (reach,) = PinnedFlow().pinned(OTHER, copies=(("*", "copy-{topic}"),)).reaches
     assert reach.remote == "copy-orders"
 
 
 def test_a_name_that_the_connector_contradicts_is_not_audited() -> None:
-    cluster, copies = Site(), (("orders", "west.lines"),)
+    cluster, copies = PinnedFlow(), (("orders", "west.lines"),)
     expected = r"is west.lines by the configuration \(flows, copies\) and copy-orders by mm2's own"
     with pytest.raises(HistoryError, match=expected):
         cluster.pinned(REGEX, copies=copies)
@@ -100,17 +100,17 @@ def test_a_name_that_the_connector_contradicts_is_not_audited() -> None:
     assert reach.remote == "copy-orders"
 
 
-def test_a_person_may_name_the_copy() -> None:
-    (reach,) = Site().pinned(OTHER, named={"orders": "copy-orders"}).reaches
+def test_an_operator_may_name_the_copy() -> None:
+    (reach,) = PinnedFlow().pinned(OTHER, named={"orders": "copy-orders"}).reaches
     assert reach.remote == "copy-orders"
     with pytest.raises(HistoryError, match="there is no topic nowhere on east"):
-        Site().pinned(OTHER, named={"orders": "nowhere"})
+        PinnedFlow().pinned(OTHER, named={"orders": "nowhere"})
     with pytest.raises(HistoryError, match="--copy-topic: mm2 does not copy order"):
-        Site().pinned(OTHER, named={"order": "copy-orders"})
+        PinnedFlow().pinned(OTHER, named={"order": "copy-orders"})
 
 
 def test_a_topic_with_the_copies_of_several_is_not_audited() -> None:
-    cluster = Site()
+    cluster = PinnedFlow()
     cluster.replicated[LINES] = 3
     everything = TopicRouter("RegexRouter", r"west\..*", "copy-orders")
     with pytest.raises(HistoryError, match="orders: copy-orders on east has the copies of lines"):

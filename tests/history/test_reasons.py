@@ -83,20 +83,20 @@ def journal(
     return [JournalEntry(seq, "plan-1", at) for seq, at in enumerate(records, start=1)]
 
 
-def told(entries: list[JournalEntry]) -> list[tuple[int, int, bool]]:
+def list_repositions(entries: list[JournalEntry]) -> list[tuple[int, int, bool]]:
     repositions = find_repositions(entries, PLACES, "mm2", "west")
     assert all(item.at == ORDERS for item in repositions)
     return [(item.first, item.last, item.again) for item in repositions]
 
 
 def test_a_plan_that_moves_on_skips_what_lies_between() -> None:
-    assert told(journal(Alter((pair(104),)))) == [(100, 104, False)]
+    assert list_repositions(journal(Alter((pair(104),)))) == [(100, 104, False)]
 
 
 def test_a_plan_that_moves_back_has_what_lies_between_copied_again() -> None:
-    assert told(journal(Alter((pair(49),)))) == [(50, 99, True)]
-    assert told(journal(Alter((pair(None),)))) == [(0, 99, True)]
-    assert told(journal(Reset())) == [(0, 99, True)]
+    assert list_repositions(journal(Alter((pair(49),)))) == [(50, 99, True)]
+    assert list_repositions(journal(Alter((pair(None),)))) == [(0, 99, True)]
+    assert list_repositions(journal(Reset())) == [(0, 99, True)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_plan_that_moves_back_has_what_lies_between_copied_again() -> None:
     ],
 )
 def test_no_other_plan_explains_anything(entries: list[JournalEntry]) -> None:
-    assert told(entries) == []
+    assert list_repositions(entries) == []
 
 
 def test_a_skip_names_its_plan_and_where_the_record_was_copied_to() -> None:

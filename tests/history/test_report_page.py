@@ -16,8 +16,8 @@ from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.failover_report.files import SCHEMA, write_page
 from offsetwatch.history.failover_report.html import STEPS_MAX, PlotLine, plot, render_page
-from tests.history.past_hour import NOON, Past, usual
-from tests.history.test_failover_report import told
+from tests.history.past_hour import NOON, Past, build_typical_hour
+from tests.history.test_failover_report import build
 
 HOSTILE = "<script>alert('1')</script>&"
 
@@ -38,10 +38,10 @@ def drawn(figure: str, by: str) -> str:
 # --- the page ------------------------------------------------------------------------------------
 
 
-def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
-    past = usual()
-    past.asked(0, 10, group=HOSTILE)
-    text = render_page(told(past.write(tmp_path)))
+def test_the_page_is_well_formed_and_requests_nothing(tmp_path: Path) -> None:
+    past = build_typical_hour()
+    past.add_samples(0, 10, group=HOSTILE)
+    text = render_page(build(past.write(tmp_path)))
     tree = parsed(text)
     tags = {element.tag for element in tree.iter()}
     assert not tags & {"script", "link", "img", "iframe", "object", "embed", "image", "use", "a"}
@@ -57,9 +57,9 @@ def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
 
 
 def test_what_others_have_named_is_text_on_it(tmp_path: Path) -> None:
-    past = usual()
-    past.asked(0, 10, group=HOSTILE)
-    text = render_page(told(past.write(tmp_path)))
+    past = build_typical_hour()
+    past.add_samples(0, 10, group=HOSTILE)
+    text = render_page(build(past.write(tmp_path)))
     assert HOSTILE not in text
     assert any(HOSTILE in (element.text or "") for element in parsed(text).iter("h2"))
 
@@ -67,9 +67,9 @@ def test_what_others_have_named_is_text_on_it(tmp_path: Path) -> None:
 def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
     tmp_path: Path,
 ) -> None:
-    past = usual()
-    past.asked(0, 10, group="reports")
-    tree = parsed(render_page(told(past.write(tmp_path))))
+    past = build_typical_hour()
+    past.add_samples(0, 10, group="reports")
+    tree = parsed(render_page(build(past.write(tmp_path))))
     assert len(list(tree.iter("figure"))) == 2 + 2 * 4
     text = " ".join("".join(element.itertext()) for element in tree.iter("li"))
     assert "12:00:00Z: 2 699 records read again (orders-0: 2 699, from 2700 it lands on 1" in text
@@ -91,7 +91,7 @@ def test_a_curve_ends_where_it_is_not_known_and_begins_again() -> None:
     ]
 
 
-def test_a_curve_of_nothing_and_one_of_zeroes_are_told_apart() -> None:
+def test_a_curve_of_nothing_and_one_of_zeroes_are_distinguished() -> None:
     minutes = [float(NOON), NOON + 60.0]
     assert drawn(plot("t", minutes, [PlotLine("l", "a", [None, None])], str), "a") == ""
     assert drawn(plot("t", minutes, [PlotLine("l", "a", [0, 0])], str), "a") == (
@@ -131,8 +131,8 @@ def minutes(done: Result) -> dict[str, Any]:
     return document
 
 
-def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
-    usual().write(tmp_path / "tables")
+def test_figures_and_worst_moments_are_reported_as_json(tmp_path: Path) -> None:
+    build_typical_hour().write(tmp_path / "tables")
     done = typed(tmp_path, "--json")
     assert done.exit_code == 0
     result = minutes(done)
@@ -155,7 +155,7 @@ def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
 
 
 def test_a_table_says_which_group_what_and_when(tmp_path: Path) -> None:
-    usual().write(tmp_path / "tables")
+    build_typical_hour().write(tmp_path / "tables")
     done = typed(tmp_path)
     assert "west->east of lab, 2026-11-21 12:00:00Z to 2026-11-21 12:10:00Z" in done.stdout
     assert re.search(r"billing +records read again +11 of 11 +2 699 +2 699 +2 699", done.stdout)
@@ -165,7 +165,7 @@ def test_a_table_says_which_group_what_and_when(tmp_path: Path) -> None:
 def test_what_is_not_known_is_said_and_ends_with_1_if_it_is_all(tmp_path: Path) -> None:
     past = Past()
     past.sync(-300, 0)
-    past.asked(0, 100)
+    past.add_samples(0, 100)
     past.write(tmp_path / "tables")
     done = typed(tmp_path, "--group", "billing", "--group", "nobody")
     assert done.exit_code == 1
@@ -174,8 +174,8 @@ def test_what_is_not_known_is_said_and_ends_with_1_if_it_is_all(tmp_path: Path) 
 
 
 def test_every_minute_of_every_partition_is_stored(tmp_path: Path) -> None:
-    past = usual()
-    past.asked(300, 2700, partition=1, here=None, there=None)
+    past = build_typical_hour()
+    past.add_samples(300, 2700, partition=1, here=None, there=None)
     past.write(tmp_path / "tables")
     file = tmp_path / "minutes.parquet"
     typed(tmp_path, "--parquet", str(file))
@@ -199,7 +199,7 @@ def test_every_minute_of_every_partition_is_stored(tmp_path: Path) -> None:
 
 
 def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
-    usual().write(tmp_path / "tables")
+    build_typical_hour().write(tmp_path / "tables")
     html, parquet = tmp_path / "r.html", tmp_path / "r.parquet"
     requests = ("--html", str(html), "--parquet", str(parquet))
     html.write_text("old")

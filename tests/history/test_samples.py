@@ -38,7 +38,7 @@ def flow(**changes: Any) -> MirrorFlow:
     return replace(result, **changes)
 
 
-class Site:
+class SampledClusters:
     """Two clusters, tables that name one mirrored topic, and a group with a checkpoint."""
 
     def __init__(self, base: Path) -> None:
@@ -115,134 +115,151 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def clusters(tmp_path: Path) -> SampledClusters:
+    return SampledClusters(tmp_path)
 
 
-def test_both_sides_of_what_is_mirrored_are_sampled(site: Site) -> None:
-    ends, groups = site.sampled(site.sampler())
+def test_both_sides_of_what_is_mirrored_are_sampled(clusters: SampledClusters) -> None:
+    ends, groups = clusters.sampled(clusters.sampler())
     assert ends == [("east", "west.orders", 0, 0, 5), ("west", "orders", 0, 0, 7)]
     assert groups == [("east", "billing", "west.orders", 0, 4), ("west", "billing", "orders", 0, 6)]
-    (first, *_) = stored(site.base, BRONZE_LOG_ENDS)
+    (first, *_) = stored(clusters.base, BRONZE_LOG_ENDS)
     assert first["at"].timestamp() == AT
     assert first["day"].isoformat() == "2026-11-21"
 
 
-def test_copies_are_sampled_under_the_name_that_a_router_gives_them(site: Site) -> None:
-    site.east.create("copy-orders", compacted=False)
-    site.east.produce("copy-orders", b"k", b"v")
-    site.east.groups["billing"] = {TopicPartition("copy-orders", 0): 1}
+def test_copies_are_sampled_under_the_name_that_a_router_gives_them(
+    clusters: SampledClusters,
+) -> None:
+    clusters.east.create("copy-orders", compacted=False)
+    clusters.east.produce("copy-orders", b"k", b"v")
+    clusters.east.groups["billing"] = {TopicPartition("copy-orders", 0): 1}
     router = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
-    ends, groups = site.sampled(site.sampler(flow(routers=(router,))))
+    ends, groups = clusters.sampled(clusters.sampler(flow(routers=(router,))))
     assert ends == [("east", "copy-orders", 0, 0, 1), ("west", "orders", 0, 0, 7)]
     assert groups == [("east", "billing", "copy-orders", 0, 1), ("west", "billing", "orders", 0, 6)]
 
 
-def test_copies_are_sampled_under_the_name_that_the_configuration_states(site: Site) -> None:
-    site.east.create("copy-orders", compacted=False)
-    site.east.produce("copy-orders", b"k", b"v")
+def test_copies_are_sampled_under_the_name_that_the_configuration_states(
+    clusters: SampledClusters,
+) -> None:
+    clusters.east.create("copy-orders", compacted=False)
+    clusters.east.produce("copy-orders", b"k", b"v")
     routers, copies = (TopicRouter("TimestampRouter"),), (("*", "copy-{topic}"),)
-    ends, groups = site.sampled(site.sampler(flow(routers=routers, copies=copies)))
+    ends, groups = clusters.sampled(clusters.sampler(flow(routers=routers, copies=copies)))
     assert ends == [("east", "copy-orders", 0, 0, 1), ("west", "orders", 0, 0, 7)]
     assert groups == [("west", "billing", "orders", 0, 6)]
 
 
-def test_copies_whose_name_cannot_be_told_are_not_sampled(site: Site) -> None:
-    ends, groups = site.sampled(site.sampler(flow(routers=(TopicRouter("TimestampRouter"),))))
+def test_copies_whose_name_cannot_be_reported_are_not_sampled(clusters: SampledClusters) -> None:
+    ends, groups = clusters.sampled(
+        clusters.sampler(flow(routers=(TopicRouter("TimestampRouter"),)))
+    )
     assert ends == [("west", "orders", 0, 0, 7)]
     assert groups == []
 
 
-def test_rows_wait_until_they_are_written_and_are_written_once(site: Site) -> None:
-    sampler = site.sampler()
+def test_rows_wait_until_they_are_written_and_are_written_once(clusters: SampledClusters) -> None:
+    sampler = clusters.sampler()
     for _ in range(3):
         sampler.take()
-        site.clock.advance(60)
-    assert site.ends() == []
+        clusters.clock.advance(60)
+    assert clusters.ends() == []
     sampler.write()
     sampler.write()
-    assert len(site.ends()) == 6
-    assert len({row["at"] for row in stored(site.base, BRONZE_LOG_ENDS)}) == 3
+    assert len(clusters.ends()) == 6
+    assert len({row["at"] for row in stored(clusters.base, BRONZE_LOG_ENDS)}) == 3
 
 
-def test_under_the_identity_policy_both_sides_have_one_name(site: Site) -> None:
-    site.east.create("orders", compacted=False)
-    ends, _ = site.sampled(site.sampler(flow(policy=IDENTITY_POLICY)))
+def test_under_the_identity_policy_both_sides_have_one_name(clusters: SampledClusters) -> None:
+    clusters.east.create("orders", compacted=False)
+    ends, _ = clusters.sampled(clusters.sampler(flow(policy=IDENTITY_POLICY)))
     assert ends[0][:2] == ("east", "orders")
 
 
-def test_a_policy_that_nobody_knows_is_not_guessed_at(site: Site) -> None:
+def test_a_policy_that_nobody_knows_is_not_guessed_at(clusters: SampledClusters) -> None:
     """A checkpoint names the topic on the target, and what it may be upstream is known from what
     the flow mirrors.
     """
-    ends, groups = site.sampled(site.sampler(flow(policy=None)))
+    ends, groups = clusters.sampled(clusters.sampler(flow(policy=None)))
     assert [end[:2] for end in ends] == [("east", "west.orders"), ("west", "orders")]
     assert len(groups) == 2
-    site.checkpoints(("audit", "strange.orders", 0))
-    site.east.groups["audit"] = {TopicPartition("strange.orders", 0): 4}
-    assert {item[1] for item in site.sampled(site.sampler(flow(policy=None)))[1]} == {"billing"}
+    clusters.checkpoints(("audit", "strange.orders", 0))
+    clusters.east.groups["audit"] = {TopicPartition("strange.orders", 0): 4}
+    assert {item[1] for item in clusters.sampled(clusters.sampler(flow(policy=None)))[1]} == {
+        "billing"
+    }
 
 
-def test_a_cluster_that_is_not_configured_is_left_out(site: Site) -> None:
-    ends, groups = site.sampled(site.sampler(without="west"))
+def test_a_cluster_that_is_not_configured_is_left_out(clusters: SampledClusters) -> None:
+    ends, groups = clusters.sampled(clusters.sampler(without="west"))
     assert ([end[0] for end in ends], groups) == (["east"], [])
-    assert site.sampled(site.sampler(flow(upstream=None)))[1] == []
+    assert clusters.sampled(clusters.sampler(flow(upstream=None)))[1] == []
 
 
-def test_a_connector_that_is_no_flow_any_more_is_not_asked_about(site: Site) -> None:
-    site.mirrored("payments", 0, connector="gone")
-    site.west.create("payments")
-    assert {item[1] for item in site.sampled(site.sampler())[0]} == {"orders", "west.orders"}
+def test_a_connector_that_is_no_flow_any_more_is_not_queried_about(
+    clusters: SampledClusters,
+) -> None:
+    clusters.mirrored("payments", 0, connector="gone")
+    clusters.west.create("payments")
+    assert {item[1] for item in clusters.sampled(clusters.sampler())[0]} == {
+        "orders",
+        "west.orders",
+    }
 
 
-def test_a_group_that_has_committed_nothing_has_no_row(site: Site) -> None:
-    del site.east.groups["billing"]
-    assert site.sampled(site.sampler())[1] == [("west", "billing", "orders", 0, 6)]
+def test_a_group_that_has_committed_nothing_has_no_row(clusters: SampledClusters) -> None:
+    del clusters.east.groups["billing"]
+    assert clusters.sampled(clusters.sampler())[1] == [("west", "billing", "orders", 0, 6)]
 
 
-def test_a_group_that_could_be_asked_on_one_side_only_has_no_row_on_the_other(site: Site) -> None:
+def test_a_group_that_could_be_queried_on_one_side_only_has_no_row_on_the_other(
+    clusters: SampledClusters,
+) -> None:
     """No row on the target says that the group has committed nothing there."""
-    site.east.down = TargetUnreachable("east", "no broker answers")
-    assert site.sampled(site.sampler())[1] == []
+    clusters.east.down = TargetUnreachable("east", "no broker answers")
+    assert clusters.sampled(clusters.sampler())[1] == []
 
 
-def test_a_round_that_fails_is_a_hole_and_the_next_one_is_not(site: Site) -> None:
-    sampler = site.sampler()
-    site.west.down = TargetUnreachable("west", "no broker answers")
+def test_a_round_that_fails_is_a_hole_and_the_next_one_is_not(clusters: SampledClusters) -> None:
+    sampler = clusters.sampler()
+    clusters.west.down = TargetUnreachable("west", "no broker answers")
     with capture_logs() as logs:
-        ends, groups = site.sampled(sampler)
+        ends, groups = clusters.sampled(sampler)
     assert ([end[0] for end in ends], groups) == (["east"], [])
     assert {log["event"] for log in logs} == {"history_sample_failed"}
-    site.west.down = None
-    assert len(site.sampled(sampler)[0]) == 3
+    clusters.west.down = None
+    assert len(clusters.sampled(sampler)[0]) == 3
 
 
-def test_what_is_denied_is_told_once(site: Site) -> None:
-    sampler = site.sampler()
-    site.west.down = AccessDenied("west", "Group authorization failed")
+def test_what_is_denied_is_reported_once(clusters: SampledClusters) -> None:
+    sampler = clusters.sampler()
+    clusters.west.down = AccessDenied("west", "Group authorization failed")
     with capture_logs() as logs:
         sampler.take()
         sampler.take()
     assert [log["what"] for log in logs] == ["west/billing", "west"]
 
 
-def test_the_newest_groups_are_asked_about_where_there_are_too_many(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+def test_the_newest_groups_are_queried_about_where_there_are_too_many(
+    clusters: SampledClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_sampler, "GROUPS_MAX", 1)
-    site.checkpoints(("old", "west.orders", 0), ("new", "west.orders", 0))
-    for kafka, topic in ((site.west, "orders"), (site.east, "west.orders")):
+    clusters.checkpoints(("old", "west.orders", 0), ("new", "west.orders", 0))
+    for kafka, topic in ((clusters.west, "orders"), (clusters.east, "west.orders")):
         for group in ("old", "new"):
             kafka.groups[group] = {TopicPartition(topic, 0): 1}
-    assert {item[1] for item in site.sampled(site.sampler())[1]} == {"new"}
+    assert {item[1] for item in clusters.sampled(clusters.sampler())[1]} == {"new"}
 
 
 def test_what_cannot_be_written_does_not_grow_for_ever(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    clusters: SampledClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_sampler, "_PENDING_ROWS_MAX", 5)
-    sampler = site.sampler()
+    sampler = clusters.sampler()
     for _ in range(4):
         sampler.take()
     sampler.write()
-    assert len(site.ends()) + len(site.groups()) == 8  # the round that went beyond it, and no more
+    assert (
+        len(clusters.ends()) + len(clusters.groups()) == 8
+    )  # the round that went beyond it, and no more

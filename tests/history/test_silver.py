@@ -157,7 +157,7 @@ def test_each_commit_says_what_it_changed_and_how_long_the_pause_was(few: Path) 
     ]
 
 
-def test_a_topic_that_was_created_again_begins_anew(few: Path) -> None:
+def test_a_topic_that_was_created_again_begins_again(few: Path) -> None:
     assert changed(few, "new") == [(0, "first", None, None)]
 
 
@@ -317,7 +317,7 @@ def test_a_run_that_was_killed_is_done_again_and_counts_once(
             assert rows(killed, table) == rows(plain, table)
 
 
-def test_files_that_maintenance_writes_anew_are_not_read_as_new(
+def test_files_that_maintenance_writes_again_are_not_read_as_new(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
     base = shutil.copytree(many, tmp_path / "base")

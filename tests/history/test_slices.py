@@ -61,7 +61,7 @@ def test_a_flow_that_reads_committed_records_ends_at_the_stable_end() -> None:
     assert coverage.pending == 9
 
 
-def test_bounds_are_widened_to_the_anchors_around_them_and_judged_as_they_were_asked_for() -> None:
+def test_bounds_are_widened_to_the_anchors_around_them_and_judged_as_they_were_requested() -> None:
     known = replace(KNOWN, anchors=((0, 0), (100, 90), (200, 190), (300, 280), (400, 380)))
     finding = only(compute_coverage(known, 150, 250))
     assert (finding.up, finding.down, finding.up_end, finding.down_end) == (100, 90, 300, 280)
@@ -94,7 +94,7 @@ def test_a_flow_that_begins_at_the_end_of_logs_owes_nothing_of_what_was_there() 
     assert not only(compute_coverage(replace(KNOWN, from_start=False), None, None)).up_head
 
 
-def test_anchors_of_one_line_are_thinned_out_and_its_ends_are_kept() -> None:
+def test_anchors_of_one_line_are_thinned_out_and_its_ends_are_retained() -> None:
     anchors = Anchors()
     for number in range(0, 5 * ANCHOR_SPACING, 100):
         anchors.add(number, number + 7)
@@ -111,7 +111,7 @@ def test_anchors_of_one_line_are_thinned_out_and_its_ends_are_kept() -> None:
     )
 
 
-def test_anchors_into_a_topic_that_was_made_anew_are_forgotten() -> None:
+def test_anchors_into_a_topic_that_was_recreated_are_forgotten() -> None:
     anchors = Anchors()
     for number in ((0, 0), (500, 500), (600, 0), (700, 100)):
         anchors.add(*number)
@@ -138,6 +138,6 @@ def test_a_sample_is_about_its_share_in_pieces_from_anchor_to_anchor() -> None:
     assert sample_coverage(LONG, whole, 0.2, seed=4) != coverage
 
 
-def test_without_anchors_a_sample_looks_at_nothing_and_does_not_pretend() -> None:
+def test_without_anchors_a_sample_inspects_nothing_and_does_not_pretend() -> None:
     known = replace(LONG, anchors=())
     assert sample_coverage(known, compute_coverage(known, None, None), 0.5, seed=0).slices == ()

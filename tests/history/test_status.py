@@ -120,7 +120,7 @@ def test_a_table_whose_computation_failed_keeps_its_age(tmp_path: Path) -> None:
     assert dict(saved(tmp_path).tables) == {"bronze": NOON + 60, "gold": NOON}
 
 
-def test_a_cluster_that_is_no_longer_read_is_no_longer_told_of(tmp_path: Path) -> None:
+def test_a_cluster_that_is_no_longer_read_is_no_longer_reported(tmp_path: Path) -> None:
     with PipelineStatusWriter(tmp_path, ["east", "west"]) as status:
         status.gaps("west", 1)
     with PipelineStatusWriter(tmp_path, ["east"]):
@@ -141,7 +141,7 @@ def test_a_cluster_that_is_no_longer_read_is_no_longer_told_of(tmp_path: Path) -
         pytest.param(b" " * (BYTES_MAX + 1), id="large"),
     ],
 )
-def test_a_file_that_no_run_wrote_is_refused_and_the_next_run_begins_anew(
+def test_a_file_that_no_run_wrote_is_refused_and_the_next_run_begins_again(
     tmp_path: Path, content: bytes
 ) -> None:
     path_of(tmp_path).parent.mkdir()
@@ -187,7 +187,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
         ('{"a":{"0":7}}', None, None),
     ],
 )
-def test_behind_is_said_only_where_both_vectors_tell(
+def test_behind_is_said_only_where_both_vectors_report(
     latest: str | None, reached: str | None, expected: int | None
 ) -> None:
     from offsetwatch.history.pipeline.run import count_unread

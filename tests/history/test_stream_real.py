@@ -49,7 +49,7 @@ _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
-class Bed:
+class StreamedTopics:
     """Two topics of their own on the broker, and a base path, for one test."""
 
     bootstrap: str
@@ -142,9 +142,9 @@ class Bed:
 
 
 @pytest.fixture
-def bed(kafka: str, spark: SparkSession, tmp_path: Path) -> Iterator[Bed]:
+def streamed(kafka: str, spark: SparkSession, tmp_path: Path) -> Iterator[StreamedTopics]:
     number = next(_numbers)
-    built = Bed(
+    built = StreamedTopics(
         bootstrap=kafka,
         admin=AdminClient({"bootstrap.servers": kafka}),
         base=tmp_path / "history",
@@ -165,10 +165,12 @@ def eventually(what: str, observed: Callable[[], object], expected: object) -> N
     until(what, probe, timeout_s=WAIT_S_MAX)
 
 
-def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:
+def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(
+    streamed: StreamedTopics,
+) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit(
+    streamed.commit(
         (FILE, b'{"position":1}', 0),
         (FILE, b'{"position":2}', 0),
         (FILE_SPACED, b'{"position":77}', 1),
@@ -180,110 +182,122 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
         (b"\xffjunk", b'{"position":1}', 1),
         (None, b"x", 1),
     )
-    bed.sync(12, 120)
-    bed.transaction(b'{"position":3}', commit=True)
-    bed.transaction(b'{"position":4}', commit=False)
+    streamed.sync(12, 120)
+    streamed.transaction(b'{"position":3}', commit=True)
+    streamed.transaction(b'{"position":4}', commit=False)
 
-    first = run.run_available_now(bed.spec())
-    assert first.rows_read == {bed.offsets: 11, bed.syncs: 1}
+    first = run.run_available_now(streamed.spec())
+    assert first.rows_read == {streamed.offsets: 11, streamed.syncs: 1}
     assert (first.undecodable, first.progress_rows, first.flow_rows) == (3, 5, 1)
     # Transaction markers and the aborted record have offsets, and no rows.
-    assert first.cut == {bed.offsets: {0: 6, 1: 4, 2: 4}, bed.syncs: {0: 1}}
-    rows = {(row.connector, row.source_partition): row for row in reader.read_progress(bed.base)}
+    assert first.cut == {streamed.offsets: {0: 6, 1: 4, 2: 4}, streamed.syncs: {0: 1}}
+    rows = {
+        (row.connector, row.source_partition): row for row in reader.read_progress(streamed.base)
+    }
     file = rows["file", '{"filename":"/in"}']
     assert (file.pos, file.variants, file.koffset) == (3, 1, 2)
     wide = rows["mm2", '{"cluster":"west","partition":1,"topic":"orders"}']
     assert (wide.pos, wide.source_offset) == (None, '{"offset":18446744073709551616}')
     assert rows["mm2", '{"cluster":"west","partition":2,"topic":"orders"}'].tombstone
     assert rows["broken", "{}"].error == "value_not_json"
-    (flow,) = reader.read_flow_progress(bed.base)
+    (flow,) = reader.read_flow_progress(streamed.base)
     assert (flow.committed, flow.synced, flow.downstream, flow.replicated) == (10, 12, 120, 10)
 
     before = (
-        reader.read_progress(bed.base),
-        reader.read_flow_progress(bed.base),
-        reader.summarize_bronze(bed.base),
+        reader.read_progress(streamed.base),
+        reader.read_flow_progress(streamed.base),
+        reader.summarize_bronze(streamed.base),
     )
-    second = run.run_available_now(bed.spec())
-    assert second.rows_read == {bed.offsets: 0, bed.syncs: 0}
+    second = run.run_available_now(streamed.spec())
+    assert second.rows_read == {streamed.offsets: 0, streamed.syncs: 0}
     assert (second.undecodable, second.cut) == (0, first.cut)
     after = (
-        reader.read_progress(bed.base),
-        reader.read_flow_progress(bed.base),
-        reader.summarize_bronze(bed.base),
+        reader.read_progress(streamed.base),
+        reader.read_flow_progress(streamed.base),
+        reader.summarize_bronze(streamed.base),
     )
     assert after == before
-    identities = bed.identities()
+    identities = streamed.identities()
     assert len(identities) == len(set(identities)) == 12
 
 
 @pytest.mark.full
-def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
+def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(streamed: StreamedTopics) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    bed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
-    bed.sync(12, 120)
-    vector: Mapping[KafkaTopic, Mapping[int, int]] = {bed.offsets: {0: 3, 2: 1}, bed.syncs: {0: 0}}
-    report = run.run_available_now(bed.spec(), vector)
-    assert report.rows_read == {bed.offsets: 7, bed.syncs: 1}
-    assert report.cut == vector == reader.read_cursor(bed.base)
-    assert bed.pos() == {"file": 2, "mm2": 10}
-    assert [row.synced for row in reader.read_flow_progress(bed.base)] == [None]
+    streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    streamed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
+    streamed.sync(12, 120)
+    vector: Mapping[KafkaTopic, Mapping[int, int]] = {
+        streamed.offsets: {0: 3, 2: 1},
+        streamed.syncs: {0: 0},
+    }
+    report = run.run_available_now(streamed.spec(), vector)
+    assert report.rows_read == {streamed.offsets: 7, streamed.syncs: 1}
+    assert report.cut == vector == reader.read_cursor(streamed.base)
+    assert streamed.pos() == {"file": 2, "mm2": 10}
+    assert [row.synced for row in reader.read_flow_progress(streamed.base)] == [None]
 
     # A partition that the cut does not name counts as empty.
-    run.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
-    assert bed.pos() == {"mm2": 20}
+    run.run_available_now(streamed.spec(), {streamed.offsets: {2: 2}})
+    assert streamed.pos() == {"mm2": 20}
 
     with pytest.raises(HistoryError, match=r"partition 0 up to 6, but it could be read up to 5"):
-        run.run_available_now(bed.spec(), {bed.offsets: {0: 6}})
+        run.run_available_now(streamed.spec(), {streamed.offsets: {0: 6}})
     with pytest.raises(HistoryError, match="partition 9, which was not read"):
-        run.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
-    assert bed.pos() == {"mm2": 20}  # what was refused changed nothing
+        run.run_available_now(streamed.spec(), {streamed.offsets: {9: 0}})
+    assert streamed.pos() == {"mm2": 20}  # what was refused changed nothing
 
 
 @pytest.mark.full
-def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
+def test_a_continuous_run_follows_stops_when_ordered_and_leaves_nothing_undone(
+    streamed: StreamedTopics,
+) -> None:
     from offsetwatch.history.pipeline import run
 
     stop = threading.Event()
     reports: list[run.RunReport] = []
-    spec = bed.spec(cadence_s=1.0)
+    spec = streamed.spec(cadence_s=1.0)
     runner = threading.Thread(target=lambda: reports.append(run.run_continuous(spec, stop)))
     runner.start()
     try:
-        bed.commit((FILE, b'{"position":1}', 0))
+        streamed.commit((FILE, b'{"position":1}', 0))
         eventually(
             "the first commit in gold",
-            lambda: reader.has_tables(bed.base) and bed.pos(),
+            lambda: reader.has_tables(streamed.base) and streamed.pos(),
             {"file": 1},
         )
-        bed.commit((FILE, b'{"position":2}', 0))
-        eventually("the second commit in gold", bed.pos, {"file": 2})
+        streamed.commit((FILE, b'{"position":2}', 0))
+        eventually("the second commit in gold", streamed.pos, {"file": 2})
         with pytest.raises(HistoryError, match="in use by process"):
-            run.run_available_now(bed.spec())
+            run.run_available_now(streamed.spec())
     finally:
         stop.set()
         runner.join(WAIT_S_MAX)
     assert not runner.is_alive()
     (report,) = reports
-    assert report.rows_read == {bed.offsets: 2, bed.syncs: 0}
-    assert report.cut == {bed.offsets: {0: 2, 1: 0, 2: 0}, bed.syncs: {0: 0}}
-    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert report.rows_read == {streamed.offsets: 2, streamed.syncs: 0}
+    assert report.cut == {streamed.offsets: {0: 2, 1: 0, 2: 0}, streamed.syncs: {0: 0}}
+    assert run.run_available_now(streamed.spec()).rows_read == {
+        streamed.offsets: 0,
+        streamed.syncs: 0,
+    }
 
 
 @pytest.mark.full
 def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
-    bed: Bed, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    streamed: StreamedTopics, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from offsetwatch.history.pipeline import commits
     from offsetwatch.history.pipeline.stream import BronzeStream, Sink
     from offsetwatch.history.pipeline.stream_plan import plan_stream
 
-    feed = feed_of(bed.bootstrap, bed.offsets.topic, bed.topic_ids()[bed.offsets])
+    feed = feed_of(
+        streamed.bootstrap, streamed.offsets.topic, streamed.topic_ids()[streamed.offsets]
+    )
     for table in (BRONZE_RECORDS, OPS_GAPS):
-        commits.create(bed.base, table)
-    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+        commits.create(streamed.base, table)
+    streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     written, stopped = threading.Event(), threading.Event()
 
     def late(_: BronzeStream) -> None:
@@ -292,22 +306,26 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
 
     close = Sink.close
 
-    def told(sink: Sink) -> None:
+    def stop(sink: Sink) -> None:
         close(sink)
         stopped.set()
 
     with monkeypatch.context() as patched:
         patched.setattr(BronzeStream, "_verify_topics", late)
-        patched.setattr(Sink, "close", told)
-        stream = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
+        patched.setattr(Sink, "close", stop)
+        stream = BronzeStream(
+            spark, streamed.base, feed, plan_stream(streamed.base, feed), SystemClock()
+        )
         stream.start("100 milliseconds")
         assert written.wait(WAIT_S_MAX)
         stream.stop()
-    assert bed.identities() == []
-    again = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
+    assert streamed.identities() == []
+    again = BronzeStream(
+        spark, streamed.base, feed, plan_stream(streamed.base, feed), SystemClock()
+    )
     again.start(None)
     again.finish()
-    assert len(bed.identities()) == len(set(bed.identities())) == 5
+    assert len(streamed.identities()) == len(set(streamed.identities())) == 5
 
 
 @contextmanager
@@ -327,82 +345,90 @@ def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
 
 
 @pytest.mark.full
-def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed) -> None:
-    bed.commit((FILE, b'{"position":0}', 0))
+def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(
+    streamed: StreamedTopics,
+) -> None:
+    streamed.commit((FILE, b'{"position":0}', 0))
     written = 1
 
     def overtaken() -> bool:
         """Has the log start passed the stream? Now and then the stream is the quicker one."""
         nonlocal written
-        if not reader.read_gaps(bed.base, "east"):
-            bed.commit(*((FILE, b'{"position":%d}' % (written + n), 0) for n in range(4)))
+        if not reader.read_gaps(streamed.base, "east"):
+            streamed.commit(*((FILE, b'{"position":%d}' % (written + n), 0) for n in range(4)))
             written += 4
-            to = TopicPartition(bed.offsets.topic, 0, written - 1)
-            for future in bed.admin.delete_records([to]).values():
+            to = TopicPartition(streamed.offsets.topic, 0, written - 1)
+            for future in streamed.admin.delete_records([to]).values():
                 future.result()
-            eventually("read on", bed.pos, {"file": written - 1})
-        return bool(reader.read_gaps(bed.base, "east"))
+            eventually("read on", streamed.pos, {"file": written - 1})
+        return bool(reader.read_gaps(streamed.base, "east"))
 
-    with continuous(bed.spec(cadence_s=2.0)) as reports:
+    with continuous(streamed.spec(cadence_s=2.0)) as reports:
         eventually(
             "the first commit in gold",
-            lambda: reader.has_tables(bed.base) and bed.pos(),
+            lambda: reader.has_tables(streamed.base) and streamed.pos(),
             {"file": 0},
         )
         eventually("a gap", overtaken, expected=True)
-        bed.commit((FILE, b'{"position":1000}', 0))
-        eventually("the newest commit in gold", bed.pos, {"file": 1000})
-    (gap,) = reader.read_gaps(bed.base, "east")
+        streamed.commit((FILE, b'{"position":1000}', 0))
+        eventually("the newest commit in gold", streamed.pos, {"file": 1000})
+    (gap,) = reader.read_gaps(streamed.base, "east")
     assert (gap.reason, gap.to_offset) == (GapReason.LOG_START_MOVED, written - 1)
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
-    offsets = [offset for _, partition, offset in bed.identities() if partition == 0]
+    offsets = [offset for _, partition, offset in streamed.identities() if partition == 0]
     assert sorted([*offsets, *range(gap.from_offset, gap.to_offset)]) == [*range(written + 1)]
 
 
 @pytest.mark.full
-def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
+def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(
+    streamed: StreamedTopics,
+) -> None:
     from offsetwatch.history.pipeline import run
 
-    with continuous(bed.spec(cadence_s=1.0)) as reports:
-        bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    with continuous(streamed.spec(cadence_s=1.0)) as reports:
+        streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
         eventually(
-            "the commits in gold", lambda: reader.has_tables(bed.base) and bed.pos(), {"file": 4}
+            "the commits in gold",
+            lambda: reader.has_tables(streamed.base) and streamed.pos(),
+            {"file": 4},
         )
-        old = bed.topic_ids()[bed.offsets]
-        bed.create_again()
-        bed.commit((FILE, b'{"position":100}', 0))
-        eventually("the new topic's commit in gold", bed.pos, {"file": 100})
-        bed.commit((FILE, b'{"position":101}', 0))
-        eventually("its next commit in gold", bed.pos, {"file": 101})
-    gap = BronzeGap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert reader.read_gaps(bed.base, "east") == {gap}
+        old = streamed.topic_ids()[streamed.offsets]
+        streamed.create_again()
+        streamed.commit((FILE, b'{"position":100}', 0))
+        eventually("the new topic's commit in gold", streamed.pos, {"file": 100})
+        streamed.commit((FILE, b'{"position":101}', 0))
+        eventually("its next commit in gold", streamed.pos, {"file": 101})
+    gap = BronzeGap(streamed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert reader.read_gaps(streamed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in reports[0].notices
-    new = bed.topic_ids()[bed.offsets]
-    assert sorted(bed.identities()) == sorted(
+    new = streamed.topic_ids()[streamed.offsets]
+    assert sorted(streamed.identities()) == sorted(
         [*((old, 0, offset) for offset in range(5)), (new, 0, 0), (new, 0, 1)]
     )
-    (file,) = reader.read_progress(bed.base)
+    (file,) = reader.read_progress(streamed.base)
     assert (file.topic_id, file.koffset) == (new, 1)
-    assert run.run_available_now(bed.spec()).notices == ()
+    assert run.run_available_now(streamed.spec()).notices == ()
 
 
 @pytest.mark.full
 def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
-    bed: Bed, monkeypatch: pytest.MonkeyPatch
+    streamed: StreamedTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("offsetwatch.history.pipeline.stream.PAUSE_S_MAX", 0.1)
-    bed.commit((FILE, b'{"position":1}', 0))
+    streamed.commit((FILE, b'{"position":1}', 0))
 
     def gone() -> None:
-        with continuous(bed.spec(cadence_s=1.0)):
+        with continuous(streamed.spec(cadence_s=1.0)):
             eventually(
-                "the commit in gold", lambda: reader.has_tables(bed.base) and bed.pos(), {"file": 1}
+                "the commit in gold",
+                lambda: reader.has_tables(streamed.base) and streamed.pos(),
+                {"file": 1},
             )
-            for future in bed.admin.delete_topics([bed.offsets.topic]).values():
+            for future in streamed.admin.delete_topics([streamed.offsets.topic]).values():
                 future.result()
-            eventually("the end", lambda: runlock_is_free(bed.base), expected=True)
+            eventually("the end", lambda: runlock_is_free(streamed.base), expected=True)
 
-    with pytest.raises(NotFound, match=f"there is no topic {bed.offsets.topic}"):
+    with pytest.raises(NotFound, match=f"there is no topic {streamed.offsets.topic}"):
         gone()
 
 
@@ -415,95 +441,102 @@ def runlock_is_free(base: Path) -> bool:
 
 
 @pytest.mark.full
-def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
+def test_a_lost_checkpoint_costs_nothing(streamed: StreamedTopics) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
-    run.run_available_now(bed.spec())
-    bed.commit((FILE, b'{"position":100}', 0))
-    shutil.rmtree(stream_plan.find_checkpoint_folder(bed.base, "east", 0))
-    report = run.run_available_now(bed.spec())
-    assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
+    streamed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
+    run.run_available_now(streamed.spec())
+    streamed.commit((FILE, b'{"position":100}', 0))
+    shutil.rmtree(stream_plan.find_checkpoint_folder(streamed.base, "east", 0))
+    report = run.run_available_now(streamed.spec())
+    assert report.rows_read == {streamed.offsets: 1, streamed.syncs: 0}
     assert report.notices == (
         "kafka east: generation 1 begins: the checkpoint is gone or cannot be read",
     )
-    shutil.rmtree(bed.base / "_ckpt")  # and with it all that says which generations there were
-    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
-    identities = bed.identities()
+    shutil.rmtree(streamed.base / "_ckpt")  # and with it all that says which generations there were
+    assert run.run_available_now(streamed.spec()).rows_read == {
+        streamed.offsets: 0,
+        streamed.syncs: 0,
+    }
+    identities = streamed.identities()
     assert len(identities) == len(set(identities)) == 13
 
 
 @pytest.mark.full
-def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
+def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(
+    streamed: StreamedTopics,
+) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    run.run_available_now(bed.spec())
-    old = bed.topic_ids()[bed.offsets]
-    stale = bed.spec()
-    bed.create_again()
-    bed.commit((FILE, b'{"position":100}', 0))
+    streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    run.run_available_now(streamed.spec())
+    old = streamed.topic_ids()[streamed.offsets]
+    stale = streamed.spec()
+    streamed.create_again()
+    streamed.commit((FILE, b'{"position":100}', 0))
     with pytest.raises(HistoryError, match="was created again just now"):
         run.run_available_now(stale)  # its topic ids were asked for before
-    report = run.run_available_now(bed.spec())
-    assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
-    gap = BronzeGap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
-    assert reader.read_gaps(bed.base, "east") == {gap}
+    report = run.run_available_now(streamed.spec())
+    assert report.rows_read == {streamed.offsets: 1, streamed.syncs: 0}
+    gap = BronzeGap(streamed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
+    assert reader.read_gaps(streamed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in report.notices
-    assert bed.pos() == {"file": 100}
-    assert run.run_available_now(bed.spec()).notices == ()
-    assert len(set(bed.identities())) == len(bed.identities()) == 6
+    assert streamed.pos() == {"file": 100}
+    assert run.run_available_now(streamed.spec()).notices == ()
+    assert len(set(streamed.identities())) == len(streamed.identities()) == 6
 
 
 @pytest.mark.full
-def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
+def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(
+    streamed: StreamedTopics,
+) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    run.run_available_now(bed.spec())
-    bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5, 9)))
-    to = TopicPartition(bed.offsets.topic, 0, 7)
-    for future in bed.admin.delete_records([to]).values():
+    streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
+    run.run_available_now(streamed.spec())
+    streamed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5, 9)))
+    to = TopicPartition(streamed.offsets.topic, 0, 7)
+    for future in streamed.admin.delete_records([to]).values():
         future.result()
-    bed.sync(12, 120)
-    report = run.run_available_now(bed.spec())
-    assert report.rows_read == {bed.offsets: 2, bed.syncs: 1}
-    topic_id = bed.topic_ids()[bed.offsets]
-    assert reader.read_gaps(bed.base, "east") == {
-        BronzeGap(bed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
+    streamed.sync(12, 120)
+    report = run.run_available_now(streamed.spec())
+    assert report.rows_read == {streamed.offsets: 2, streamed.syncs: 1}
+    topic_id = streamed.topic_ids()[streamed.offsets]
+    assert reader.read_gaps(streamed.base, "east") == {
+        BronzeGap(streamed.offsets.topic, topic_id, 0, 5, 7, GapReason.LOG_START_MOVED)
     }
-    assert sorted(offset for _, partition, offset in bed.identities() if partition == 0) == [
+    assert sorted(offset for _, partition, offset in streamed.identities() if partition == 0) == [
         *(0, 0, 1, 2, 3, 4, 7, 8),  # of two topics
     ]
 
 
 @pytest.mark.full
-def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
+def test_topics_may_leave_the_topology_and_come_back(streamed: StreamedTopics) -> None:
     from offsetwatch.history.pipeline import run
 
-    bed.commit((FILE, b'{"position":1}', 0))
-    bed.sync(12, 120)
-    run.run_available_now(bed.spec())
-    alone = bed.spec(topology=Topology((OffsetsTopic("payments", bed.offsets),), ()))
-    bed.commit((FILE, b'{"position":2}', 0))
-    bed.sync(13, 130)
+    streamed.commit((FILE, b'{"position":1}', 0))
+    streamed.sync(12, 120)
+    run.run_available_now(streamed.spec())
+    alone = streamed.spec(topology=Topology((OffsetsTopic("payments", streamed.offsets),), ()))
+    streamed.commit((FILE, b'{"position":2}', 0))
+    streamed.sync(13, 130)
     report = run.run_available_now(alone)
-    assert report.rows_read == {bed.offsets: 1}
+    assert report.rows_read == {streamed.offsets: 1}
     assert report.notices == (
-        f"kafka east: generation 1 begins: {bed.syncs.topic} is no longer to be read",
+        f"kafka east: generation 1 begins: {streamed.syncs.topic} is no longer to be read",
     )
-    report = run.run_available_now(bed.spec())
-    assert report.rows_read == {bed.offsets: 0, bed.syncs: 1}
-    assert len(set(bed.identities())) == len(bed.identities()) == 4
+    report = run.run_available_now(streamed.spec())
+    assert report.rows_read == {streamed.offsets: 0, streamed.syncs: 1}
+    assert len(set(streamed.identities())) == len(streamed.identities()) == 4
 
 
 @pytest.mark.full
-def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
+def test_a_timestamp_beyond_sparks_is_passed_over_and_said(streamed: StreamedTopics) -> None:
     from offsetwatch.history.pipeline import run
 
     resource = ConfigResource(
         ConfigResource.Type.TOPIC,
-        bed.offsets.topic,
+        streamed.offsets.topic,
         incremental_configs=[
             ConfigEntry(
                 "message.timestamp.after.max.ms",
@@ -512,23 +545,26 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
             )
         ],
     )
-    for future in bed.admin.incremental_alter_configs([resource]).values():
+    for future in streamed.admin.incremental_alter_configs([resource]).values():
         future.result()
     for number in range(6):
         crazy = 9_300_000_000_000_000 if number in {2, 4} else 1_795_262_400_000 + number
         # The broker goes by the new setting a moment after it has accepted it.
-        eventually(f"record {number}", lambda n=number, ms=crazy: bed.stamped(n, ms), None)
-    report = run.run_available_now(bed.spec())
-    assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
-    assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
-    topic_id = bed.topic_ids()[bed.offsets]
-    assert reader.read_gaps(bed.base, "east") == {
+        eventually(f"record {number}", lambda n=number, ms=crazy: streamed.stamped(n, ms), None)
+    report = run.run_available_now(streamed.spec())
+    assert report.rows_read == {streamed.offsets: 4, streamed.syncs: 0}
+    assert report.cut[streamed.offsets] == {0: 0, 1: 6, 2: 0}
+    topic_id = streamed.topic_ids()[streamed.offsets]
+    assert reader.read_gaps(streamed.base, "east") == {
         BronzeGap(
-            bed.offsets.topic, topic_id, 1, value, value + 1, GapReason.TIMESTAMP_OUT_OF_RANGE
+            streamed.offsets.topic, topic_id, 1, value, value + 1, GapReason.TIMESTAMP_OUT_OF_RANGE
         )
         for value in (2, 4)
     }
     assert len(report.notices) == 4
-    assert bed.pos() == {"file": 5}
-    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
-    assert sorted(bed.identities()) == [(topic_id, 1, value) for value in (0, 1, 3, 5)]
+    assert streamed.pos() == {"file": 5}
+    assert run.run_available_now(streamed.spec()).rows_read == {
+        streamed.offsets: 0,
+        streamed.syncs: 0,
+    }
+    assert sorted(streamed.identities()) == [(topic_id, 1, value) for value in (0, 1, 3, 5)]

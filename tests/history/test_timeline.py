@@ -102,7 +102,7 @@ def lake(base: Path, log: Log, read_at: float = 0.0) -> Path:
     return base
 
 
-def told(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> Timeline:
+def read(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> Timeline:
     inputs = {"connector": "file", "connect_cluster": None, **more}
     return read_timeline(
         base, TimelineQuery(since=MORNING + since, until=MORNING + until, **inputs)
@@ -113,7 +113,7 @@ def said(timeline: Timeline) -> list[tuple[float, str, str]]:
     return [(event.at - MORNING, event.origin.value, event.said) for event in timeline.events]
 
 
-def usual(**changes: Any) -> Baselines:
+def build_baselines(**changes: Any) -> Baselines:
     """One advance in half an hour, all the week; learned up to that morning."""
     baseline = Baseline(
         **{
@@ -137,7 +137,7 @@ def log() -> Log:
     return Log()
 
 
-def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path) -> None:
+def test_a_life_is_reported_in_order_from_all_three_topics(log: Log, tmp_path: Path) -> None:
     log.config(0, "connector-file", {"properties": PROPERTIES})
     log.config(0.1, "commit-file", {"tasks": 1})
     log.status(1, "RUNNING")
@@ -155,7 +155,7 @@ def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path)
     log.status(61.5, None, task=0)
     log.commit(70, None)
     log.config(80, "connector-file", None)
-    timeline = told(lake(tmp_path, log))
+    timeline = read(lake(tmp_path, log))
     assert timeline.connect_cluster == "payments"
     assert said(timeline) == [
         (0, "config", "created: FileStreamSource"),
@@ -188,7 +188,7 @@ def test_what_only_repeats_is_no_event(log: Log, tmp_path: Path) -> None:
         log.config(second, "target-state-file", {"state": "PAUSED", "state.v2": "PAUSED"})
         log.status(second, "RUNNING", generation=second + 1)
         log.commit(10 + second, 5)
-    assert [text for _, _, text in said(told(lake(tmp_path, log)))] == [
+    assert [text for _, _, text in said(read(lake(tmp_path, log)))] == [
         "asked to be paused",
         "the connector running on a:8083",
         '{"filename":"/in"} begins at {"position":5}',
@@ -199,15 +199,15 @@ def test_a_worker_that_says_late_that_it_lost_a_task_is_not_heard(log: Log, tmp_
     log.status(0, "RUNNING", task=0)
     log.status(10, "RUNNING", task=0, worker_id="b:8083", generation=2)
     log.status(11, "UNASSIGNED", task=0, generation=1)
-    assert [text for _, _, text in said(told(lake(tmp_path, log)))] == [
+    assert [text for _, _, text in said(read(lake(tmp_path, log)))] == [
         "task 0 running on a:8083",
         "task 0 running, now on b:8083 (was on a:8083)",
     ]
 
 
-def test_no_message_of_an_exception_is_told(log: Log, tmp_path: Path) -> None:
+def test_no_message_of_an_exception_is_reported(log: Log, tmp_path: Path) -> None:
     log.status(0, "FAILED", trace=TRACE)
-    assert "s3cret" not in str(told(lake(tmp_path, log)))
+    assert "s3cret" not in str(read(lake(tmp_path, log)))
 
 
 def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Pa
         log.commit(number / 10, 100, f"/{number}")
     for number in range(5):
         log.commit(60 + number / 10, 40, f"/{number}")
-    begun, back = told(lake(tmp_path, log)).events
+    begun, back = read(lake(tmp_path, log)).events
     assert begun.what is ConnectorEventKind.FIRST_COMMIT
     assert back.what is ConnectorEventKind.REWOUND
     assert back.said.startswith('5 partitions: {"filename":"/0"} went back by 60, from 100 to 40; ')
@@ -224,13 +224,13 @@ def test_partitions_that_went_back_together_are_one_event(log: Log, tmp_path: Pa
     assert back.until == pytest.approx(MORNING + 60.4)
 
 
-def test_a_source_partition_that_is_written_under_another_raw_key_is_told(
+def test_a_source_partition_that_is_written_under_another_raw_key_is_reported(
     log: Log, tmp_path: Path
 ) -> None:
     keys = ('["file",{"bucket":"b","objectKey":"k"}]', '["file",{"objectKey":"k","bucket":"b"}]')
     for number, key in enumerate((keys[0], keys[0], keys[1], keys[1])):
         log.add(OFFSETS_TOPIC, 60.0 * number, key, {"position": number})
-    begun, respelled = told(lake(tmp_path, log)).events
+    begun, respelled = read(lake(tmp_path, log)).events
     assert (begun.what, respelled.what) == (
         ConnectorEventKind.FIRST_COMMIT,
         ConnectorEventKind.RESPELLED,
@@ -240,14 +240,16 @@ def test_a_source_partition_that_is_written_under_another_raw_key_is_told(
     assert 'begins at {"position":2}' in respelled.said
 
 
-def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_path: Path) -> None:
+def test_a_pause_is_reported_where_it_is_far_longer_than_its_habit(
+    log: Log, tmp_path: Path
+) -> None:
     for number in range(30):
         log.commit(number * 10, number)
     log.commit(290 + 299, 100)  # not yet
     log.commit(290 + 299 + 301, 101)
     silent = [
         event
-        for event in told(lake(tmp_path, log)).events
+        for event in read(lake(tmp_path, log)).events
         if event.what is ConnectorEventKind.SILENT
     ]
     assert [(event.at - MORNING, event.until - MORNING, event.said) for event in silent] == [
@@ -255,12 +257,14 @@ def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_pat
     ]
 
 
-def test_a_pause_that_goes_on_is_told_as_far_as_the_tables_know(log: Log, tmp_path: Path) -> None:
+def test_a_pause_that_goes_on_is_reported_as_far_as_the_tables_know(
+    log: Log, tmp_path: Path
+) -> None:
     for number in range(30):
         log.commit(number * 10, number)
     (silent,) = (
         event
-        for event in told(lake(tmp_path, log, read_at=1000)).events
+        for event in read(lake(tmp_path, log, read_at=1000)).events
         if event.what is ConnectorEventKind.SILENT
     )
     assert (silent.at - MORNING, silent.until - MORNING) == (290, 1000)  # type: ignore[operator]
@@ -269,20 +273,20 @@ def test_a_pause_that_goes_on_is_told_as_far_as_the_tables_know(log: Log, tmp_pa
     )
 
 
-def test_nobody_is_called_silent_for_what_nobody_looked_at(log: Log, tmp_path: Path) -> None:
+def test_nobody_is_called_silent_for_what_nobody_inspected(log: Log, tmp_path: Path) -> None:
     for number in range(30):
         log.commit(number * 10, number)
     base = lake(tmp_path, log, read_at=300)
-    assert all(event.what is not ConnectorEventKind.SILENT for event in told(base).events)
+    assert all(event.what is not ConnectorEventKind.SILENT for event in read(base).events)
 
 
-def test_a_pause_that_began_before_the_window_is_told_too(log: Log, tmp_path: Path) -> None:
+def test_a_pause_that_began_before_the_window_is_reported_too(log: Log, tmp_path: Path) -> None:
     log.commit(-5000, 1)
     for number in range(30):
         log.commit(number * 10, number + 2)
     silent = [
         e
-        for e in told(lake(tmp_path, log), since=-60).events
+        for e in read(lake(tmp_path, log), since=-60).events
         if e.what is ConnectorEventKind.SILENT
     ]
     assert [(event.at - MORNING, event.until - MORNING) for event in silent] == [(-5000, 0)]  # type: ignore[operator]
@@ -293,8 +297,8 @@ def test_a_pause_is_held_against_what_history_has_taught(log: Log, tmp_path: Pat
     for hour in (0, 0.5, 1, 3, 3.5):
         log.commit(hour * 3600, round(hour * 10))
     base = lake(tmp_path, log)
-    publish(base, usual(pause_s=5400.0))
-    timeline = told(base)
+    publish(base, build_baselines(pause_s=5400.0))
+    timeline = read(base)
     assert [
         (event.at - MORNING, event.said)
         for event in timeline.events
@@ -308,12 +312,12 @@ def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
 ) -> None:
     log.commit(0, 1)
     base = lake(tmp_path, log)
-    publish(base, usual(until=MORNING - 30 * 86_400.0))
-    assert any("not of that time" in note for note in told(base, until=60).notes)
-    publish(base, usual(connector="other"))
-    assert "history is too short for its baseline" in told(base, until=60).notes
+    publish(base, build_baselines(until=MORNING - 30 * 86_400.0))
+    assert any("not of that time" in note for note in read(base, until=60).notes)
+    publish(base, build_baselines(connector="other"))
+    assert "history is too short for its baseline" in read(base, until=60).notes
     find_baselines_path(base).write_text("{")
-    assert any("damaged" in note for note in told(base, until=60).notes)
+    assert any("damaged" in note for note in read(base, until=60).notes)
 
 
 # --- a flow --------------------------------------------------------------------------------------
@@ -359,7 +363,7 @@ def copied(log: Log, second: float, last: int | None) -> None:
     log.add(OFFSETS_TOPIC, second, mirror_key("mm2", "west", "orders", 0), value)
 
 
-def behind(timeline: Timeline) -> list[tuple[float, float, str]]:
+def list_lag_events(timeline: Timeline) -> list[tuple[float, float, str]]:
     return [
         (event.at - MORNING, event.until - MORNING, event.said)  # type: ignore[operator]
         for event in timeline.events
@@ -372,8 +376,8 @@ def test_a_lag_beyond_what_is_usual_is_an_episode(log: Log, tmp_path: Path) -> N
     copied(log, 250, 5999)
     polls = ((60, 100), (120, 2000), (180, 6000), (240, 6000), (300, 6000), (360, 6000))
     base = mirrored(tmp_path, log, *polls)
-    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    ((begins, ends, words),) = behind(told(base, connector="mm2"))
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    ((begins, ends, words),) = list_lag_events(read(base, connector="mm2"))
     assert (begins, ends) == (120, 300)
     assert words.startswith("behind by up to 5900 records for 3 min 0 s; ")
     assert words.endswith("at that hour it is hardly ever more than 500")
@@ -391,8 +395,8 @@ def test_a_sync_that_may_be_from_before_the_commit_is_no_progress(log: Log, tmp_
         )
         log.records.append(raw)
     base = mirrored(tmp_path, log, (120, 2000), (180, 2000))
-    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    ((_, _, words),) = behind(told(base, connector="mm2"))
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    ((_, _, words),) = list_lag_events(read(base, connector="mm2"))
     assert words.startswith("behind by up to 1900 records")
 
 
@@ -401,18 +405,18 @@ def test_the_position_of_days_before_is_known_from_their_snapshot(log: Log, tmp_
     log.commit(-86_400, 1)
     log.commit(0, 2)
     base = mirrored(tmp_path, log, (60, 5000), (120, 5000))
-    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    ((begins, ends, answer),) = behind(told(base, connector="mm2", since=0, until=300))
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    ((begins, ends, answer),) = list_lag_events(read(base, connector="mm2", since=0, until=300))
     assert (begins, ends) == (60, 120)
     assert answer.startswith("behind by up to 4900 records for 1 min 0 s, not seen to end")
 
 
-def test_one_look_is_no_episode_and_a_hole_between_looks_ends_one(log: Log, tmp_path: Path) -> None:
+def test_one_poll_is_no_episode_and_a_hole_between_polls_ends_one(log: Log, tmp_path: Path) -> None:
     copied(log, 0, 99)
     polls = ((60, 5000), (60 + 901, 5000), (60 + 960, 5000), (60 + 2000, 100))
     base = mirrored(tmp_path, log, *polls)
-    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    assert [(begins, ends) for begins, ends, _ in behind(told(base, connector="mm2"))] == [
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    assert [(begins, ends) for begins, ends, _ in list_lag_events(read(base, connector="mm2"))] == [
         (961, 1020)
     ]
 
@@ -421,15 +425,15 @@ def test_an_offset_that_was_taken_away_is_no_lag(log: Log, tmp_path: Path) -> No
     copied(log, 0, 99)
     copied(log, 30, None)
     base = mirrored(tmp_path, log, (60, 5000), (120, 5000))
-    publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    assert behind(told(base, connector="mm2")) == []
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    assert list_lag_events(read(base, connector="mm2")) == []
 
 
-def test_without_samples_of_weeks_it_says_that_it_cannot_tell(log: Log, tmp_path: Path) -> None:
+def test_without_samples_of_weeks_it_says_that_it_cannot_report(log: Log, tmp_path: Path) -> None:
     copied(log, 0, 99)
     base = mirrored(tmp_path, log, (60, 5000))
-    publish(base, usual(connector="mm2"))
-    timeline = told(base, connector="mm2", until=300)
+    publish(base, build_baselines(connector="mm2"))
+    timeline = read(base, connector="mm2", until=300)
     assert any("what lag is usual is not known" in note for note in timeline.notes)
 
 
@@ -439,17 +443,17 @@ def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> 
     log.commit(100_000, 100)
     base = lake(tmp_path, log)
     assert all(
-        event.what is not ConnectorEventKind.SILENT for event in told(base, since=150).events
+        event.what is not ConnectorEventKind.SILENT for event in read(base, since=150).events
     )
 
 
-def test_before_a_window_nothing_is_told_and_what_was_then_is_still_known(
+def test_before_a_window_nothing_is_reported_and_what_was_then_is_still_known(
     log: Log, tmp_path: Path
 ) -> None:
     log.config(0, "connector-file", {"properties": PROPERTIES})
     log.config(100, "connector-file", {"properties": {**PROPERTIES, "file": "/other"}})
     log.config(200, "connector-file", {"properties": {**PROPERTIES, "topic": "others"}})
-    timeline = told(lake(tmp_path, log), since=50)
+    timeline = read(lake(tmp_path, log), since=50)
     assert [text for _, _, text in said(timeline)] == [
         "configuration changed: file /in -> /other",
         "configuration changed: file /other -> /in",
@@ -463,23 +467,23 @@ def test_other_connectors_are_left_out_and_a_name_within_a_name_is_another(
     log.status(1, "RUNNING", name='fi"le')
     base = lake(tmp_path, log)
     with pytest.raises(UnanswerableQuery, match="no record"):
-        told(base)
-    assert len(told(base, connector='fi"le').events) == 1
+        read(base)
+    assert len(read(base, connector='fi"le').events) == 1
     with pytest.raises(UnanswerableQuery, match="of other"):
-        told(base, connector="file-2", connect_cluster="other")
+        read(base, connector="file-2", connect_cluster="other")
 
 
 def test_what_was_never_read_and_what_compaction_may_have_taken_is_said(
     log: Log, tmp_path: Path
 ) -> None:
     log.commit(0, 1)
-    timeline = told(lake(tmp_path, log, read_at=30), since=0)
+    timeline = read(lake(tmp_path, log, read_at=30), since=0)
     assert [note.split(":")[0] for note in timeline.notes] == [
         "no configs topic of payments was read",
         "no status topic of payments was read",
         "the offsets topic is read since 2026-11-21T06",
     ]
-    assert not any("compaction" in note for note in told(tmp_path, since=60).notes)
+    assert not any("compaction" in note for note in read(tmp_path, since=60).notes)
 
 
 # --- as it is typed ------------------------------------------------------------------------------
@@ -495,7 +499,7 @@ def typed(base: Path, *arguments: str) -> Result:
     return CliRunner().invoke(cli, ["history", "timeline", *arguments, "--config", str(path)])
 
 
-def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: Path) -> None:
+def test_a_plan_of_this_connector_is_reported_and_no_other_ones(log: Log, tmp_path: Path) -> None:
     log.status(0, "RUNNING", name="orders")
     rows = [{**row, "connect_cluster": "lab"} for row in log.rows(0)]
     write(tmp_path / "tables", BRONZE_RECORDS, *rows)
@@ -513,7 +517,7 @@ def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: 
     assert other["events"] == []
 
 
-def test_a_stranger_ends_with_1_and_a_window_the_wrong_way_round_is_refused(
+def test_an_unknown_member_ends_with_1_and_a_window_the_wrong_way_round_is_refused(
     log: Log, tmp_path: Path
 ) -> None:
     log.commit(0, 1)

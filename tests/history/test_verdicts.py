@@ -31,7 +31,7 @@ def doubled(up: tuple[int, int], down: tuple[int, int]) -> AuditFinding:
     return AuditFinding(MirrorDifferenceKind.DUPLICATED, up[1] - up[0] + 1, Span(*up), Span(*down))
 
 
-def told(
+def classify(
     of: Slice, *windows: DifferenceWindow, elsewhere: dict[int, HashedRecord | None] | None = None
 ):
     result = classify_records(align_slice(of, windows), elsewhere or {})
@@ -41,7 +41,7 @@ def told(
     ]
 
 
-def test_a_range_whose_end_is_told_before_its_beginning_is_one() -> None:
+def test_a_range_whose_end_is_reported_before_its_beginning_is_one() -> None:
     parts = [doubled((28, 29), (28, 29)), doubled((10, 11), (30, 31)), doubled((12, 27), (32, 47))]
     assert merge_findings(parts) == (doubled((10, 29), (28, 47)),)
 
@@ -61,19 +61,19 @@ def test_losses_one_after_the_other_are_one_only_if_nothing_lies_between() -> No
 def test_a_record_that_moved_from_one_window_to_another_is_neither_lost_nor_added() -> None:
     one = DifferenceWindow(records(1, 2, 3), records(1, 3), None)
     other = DifferenceWindow(records(7, 8, first=50), records(7, 2, 8, first=50), 49)
-    assert told(OF, one, other) == [("reordered", 1)]
+    assert classify(OF, one, other) == [("reordered", 1)]
 
 
-def test_where_a_copy_comes_from_is_asked_only_if_the_windows_do_not_tell() -> None:
+def test_where_a_copy_comes_from_is_queried_only_if_the_windows_do_not_report() -> None:
     window = DifferenceWindow(records(1, 2, 3), records(1, 2, 3, 2, 9, first=10), None)
     assert find_unknown_hashes(align_slice(OF, [window])) == {9}
-    assert told(OF, window) == [("duplicated", 1), ("added", 1)]
-    assert told(OF, window, elsewhere={9: None}) == [("duplicated", 1), ("duplicated", 1)]
+    assert classify(OF, window) == [("duplicated", 1), ("added", 1)]
+    assert classify(OF, window, elsewhere={9: None}) == [("duplicated", 1), ("duplicated", 1)]
 
 
 def test_what_stands_before_all_that_matches_is_judged_only_where_it_could_be_known() -> None:
     window = DifferenceWindow(records(1, 2, 3), records(8, 9, 3), None)
-    assert told(OF, window) == [("altered", 2)]
+    assert classify(OF, window) == [("altered", 2)]
     unsure = Slice(OF.at, OF.remote, 0, 100, 0, 100, (0, 100), up_head=False, down_head=False)
     remaining = align_slice(unsure, [window])
     assert remaining.gaps == ()

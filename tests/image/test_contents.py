@@ -54,7 +54,7 @@ def test_it_says_what_it_is_and_of_which_revision(image):
     }
 
 
-def test_the_daemon_is_started_asked_and_reached_by_default(daemon):
+def test_the_daemon_is_started_queried_and_reached_by_default(daemon):
     assert daemon.config["Cmd"] == ["run", "--config", CONFIG]
     assert daemon.config["Healthcheck"]["Test"] == [
         *("CMD", "offsetwatch", "healthcheck", "--config", CONFIG)
@@ -141,7 +141,7 @@ def test_what_is_ours_is_as_large_as_it_has_to_be(image, record_property):
     assert own < OWN_MEGABYTES_MAX[target]
 
 
-def test_the_pipeline_has_its_six_jars_where_it_looks_for_them(pipeline):
+def test_the_pipeline_has_its_six_jars_where_it_searches_for_them(pipeline):
     (cache,) = [
         value.partition("=")[2]
         for value in pipeline.config["Env"]

@@ -25,7 +25,7 @@ from lab.waiting import NotYet, until
 from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
-from tests.real.daemon_series import MIRRORED, becomes, scraped, settled
+from tests.real.daemon_series import MIRRORED, await_replicated, becomes, scraped
 
 pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.full]
 
@@ -120,7 +120,7 @@ class Keeper:
 
 
 @contextmanager
-def kept(lab: Lab, daemon: Image, folder: Path) -> Iterator[Keeper]:
+def running_keeper(lab: Lab, daemon: Image, folder: Path) -> Iterator[Keeper]:
     """With a daemon that runs as its image says, from a Secret, and has caught up."""
     secret = Secret(folder / "secret", group=USER)
     keeper = Keeper(lab, secret, folder / "authority")
@@ -141,7 +141,7 @@ def kept(lab: Lab, daemon: Image, folder: Path) -> Iterator[Keeper]:
 
 @pytest.fixture(scope="module")
 def keeper(lab: Lab, daemon: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
-    with kept(lab, daemon, tmp_path_factory.mktemp("daemon")) as built:
+    with running_keeper(lab, daemon, tmp_path_factory.mktemp("daemon")) as built:
         yield built
 
 
@@ -149,7 +149,7 @@ def test_it_serves_what_rest_and_brokers_say(lab, keeper):
     lab.append_lines(23)
     lab.produce("west", "orders", 90)
     lab.produce("west", "payments", 14)
-    settled(lab, keeper)
+    await_replicated(lab, keeper)
     for tally in (compare.with_rest(keeper, lab), compare.with_brokers(keeper, lab)):
         print(tally.line)  # noqa: T201
         assert tally.mismatches == []
@@ -166,8 +166,8 @@ def test_it_serves_what_rest_and_brokers_say(lab, keeper):
     assert reports.keys() == set(MIRRORED)
 
 
-def test_it_ends_well_and_soon_when_it_is_told_to(lab, daemon, tmp_path):
-    with kept(lab, daemon, tmp_path) as keeper:
+def test_it_ends_well_and_soon_when_it_is_reported_to(lab, daemon, tmp_path):
+    with running_keeper(lab, daemon, tmp_path) as keeper:
         keeper.container.stop()
         assert not keeper.container.running
         assert '"event": "stopping"' in keeper.evidence()

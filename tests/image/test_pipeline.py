@@ -107,7 +107,7 @@ def test_it_reads_what_is_there_into_tables_without_a_network_for_jars(
     assert {path.stat().st_uid for path in history.rglob("*")} == {USER}
 
 
-def test_by_default_it_reads_on_until_it_is_told_to_stop_and_ends_well(
+def test_by_default_it_reads_on_until_it_is_ordered_to_stop_and_ends_well(
     lab, pipeline, expected, tmp_path
 ):
     container, history = beside(lab, pipeline, tmp_path)
@@ -130,7 +130,7 @@ def test_by_default_it_reads_on_until_it_is_told_to_stop_and_ends_well(
         container.stop(timeout_s=STREAM_STOP_S_MAX)
 
 
-def test_a_user_without_a_name_is_told_what_is_missing(lab, pipeline, tmp_path):
+def test_a_user_without_a_name_is_notified_what_is_missing(lab, pipeline, tmp_path):
     container, _ = beside(lab, pipeline, tmp_path, user=NAMELESS, command=ONCE)
     with running(container), pytest.raises(LabError, match=f"user {NAMELESS} has no name"):
         container.finish(timeout_s=PIPELINE_S_MAX)

@@ -148,7 +148,7 @@ def journals(draw: Any) -> list[tuple[str, AnyRecord]]:
 
 
 @given(journals())
-def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(journal):
+def test_an_open_breaker_is_closed_by_an_operator_and_keeps_its_reason_until_then(journal):
     fleet = FleetState()
     for seq, (plan_id, record) in enumerate(journal, start=1):
         before = dict(fleet.breakers)
@@ -161,7 +161,7 @@ def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(j
 
 
 @given(journals())
-def test_whoever_is_parked_has_an_open_breaker_until_a_person_has_looked(journal):
+def test_whoever_is_parked_has_an_open_breaker_until_an_operator_has_looked(journal):
     fleet = FleetState()
     observed: set[str] = set()
     for seq, (plan_id, record) in enumerate(journal, start=1):

@@ -115,7 +115,9 @@ PLAY = {
     "assign": lambda world, number: world.assigned(*range(number)),
     "sync": lambda world, number: world.synced(number, partition=number % 2),
     "wait": wait,
-    "lose": lambda world, number: world.see(OffsetsTopicLost("lab")) if number else world.found(),
+    "lose": lambda world, number: (
+        world.see(OffsetsTopicLost("lab")) if number else world.find_topic()
+    ),
     "leave": lambda world, _: world.tail_ended(OWN),
 }
 
@@ -123,14 +125,14 @@ PLAY = {
 def whole() -> World:
     world = World(series_per_connector_max=20)
     world.listed(source("files"), mirror())
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     return world
 
 
 @given(STEPS)
-def test_ages_are_told_as_much_by_what_has_changed_as_by_everything(steps):
+def test_ages_are_reported_as_much_by_what_has_changed_as_by_everything(steps):
     world, told_all = whole(), whole()
     told_all.book._replication._ages.apply_changed_bounds = lambda *_of, **_at: False
     for verb, number in steps:

@@ -92,7 +92,7 @@ def test_only_a_name_that_is_known_exactly_is_taken_for_known(labels: dict[str, 
 
 
 @given(st.data())
-def test_a_wish_with_anything_anywhere_is_refused_or_says_what_was_said(data: st.DataObject):
+def test_a_request_with_anything_anywhere_is_refused_or_says_what_was_said(data: st.DataObject):
     body: dict[str, Any] = {
         **SKIP,
         "action": data.draw(st.sampled_from([item.value for item in Wish])),

@@ -71,14 +71,14 @@ def test_what_is_written_is_read_as_it_was(sections):
 
 
 @given(st.binary(max_size=60) | NEARLY.map(lambda value: json.dumps(value).encode()))
-def test_whatever_comes_is_a_document_or_is_told_what_is_wrong(raw):
+def test_whatever_comes_is_a_document_or_is_notified_what_is_wrong(raw):
     for patch_of in (None, "c"):
         document = parse_document(raw, patch_of=patch_of)
         assert isinstance(document, OffsetsDocument) or all(problem.wrong for problem in document)
 
 
 @given(WORLDS, st.lists(st.tuples(NEARLY, NEARLY), max_size=3), st.booleans())
-def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_new):
+def test_every_request_is_sound_or_reported_where_it_is_not(facts, entries, allow_new):
     body = {"c": [{"partition": partition, "offset": offset} for partition, offset in entries]}
     document = parse_document(json.dumps(body).encode())
     if not isinstance(document, OffsetsDocument):
@@ -94,7 +94,7 @@ def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_ne
 
 
 @given(WORLDS, st.booleans())
-def test_what_is_there_can_be_asked_for_again_and_changes_nothing(facts, allow_new):
+def test_what_is_there_can_be_requested_again_and_changes_nothing(facts, allow_new):
     request = OffsetsRequest(
         facts.connector, facts.present, DocumentLocation("c"), allow_new=allow_new
     )
@@ -103,7 +103,7 @@ def test_what_is_there_can_be_asked_for_again_and_changes_nothing(facts, allow_n
 
 
 @given(PAIRS, PAIRS)
-def test_asking_for_the_changes_makes_of_one_state_the_other(now, wanted):
+def test_requesting_the_changes_makes_of_one_state_the_other(now, wanted):
     def state(pairs: list[PartitionOffset]) -> dict[str, str]:
         return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
 

@@ -89,7 +89,7 @@ def of_kind(plan: Plan, kind: str) -> Plan:
     return msgspec.structs.replace(plan, subject=msgspec.structs.replace(plan.subject, kind=kind))
 
 
-def looks(data: st.DataObject, kind: Callable[[], StepStatus]) -> Event:
+def draw_inspection(data: st.DataObject, kind: Callable[[], StepStatus]) -> Event:
     match data.draw(st.integers(0, 9)):
         case 0:
             return UnavailableEvent(
@@ -104,13 +104,13 @@ def looks(data: st.DataObject, kind: Callable[[], StepStatus]) -> Event:
             return StepInspection(kind(), "seen")
 
 
-def told(data: st.DataObject, move: Move) -> Event:
+def draw_answer(data: st.DataObject, move: Move) -> Event:
     """Anything that may come of a command."""
     match move.command:
         case IdentifyCommand():
             return IdentityEvent(data.draw(st.sampled_from(["cluster-1"] * 5 + ["other", None])))
         case InspectCommand():
-            return looks(data, lambda: data.draw(st.sampled_from(StepStatus)))
+            return draw_inspection(data, lambda: data.draw(st.sampled_from(StepStatus)))
         case AttemptCommand():
             return AttemptEvent(Outcome(data.draw(st.sampled_from(AttemptResult)), "said"))
         case BackUpCommand():
@@ -151,7 +151,7 @@ class Run:
             self.asked.append((progress.index, progress.undoing, self.taken_up, self.now))
             assert progress.spent <= LIMITS.attempts
 
-    def tell(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
         if isinstance(self.move.command, WaitCommand):
             self.now += self.move.command.seconds
         self.take(engine.compute_next_move(self.move.progress, event, self.now))
@@ -163,7 +163,7 @@ class Run:
 
 @settings(max_examples=300, deadline=None)
 @given(plan=plans, data=st.data())
-def test_whatever_it_is_told_the_records_are_where_it_stands_and_it_ends(plan, data):
+def test_whatever_it_is_reported_the_records_are_where_it_is_and_it_ends(plan, data):
     now = plan.created_at
     run = Run(engine.begin_plan(plan, now, LIMITS), now)
     for _ in range(60):
@@ -176,7 +176,7 @@ def test_whatever_it_is_told_the_records_are_where_it_stands_and_it_ends(plan, d
             progress = replay_records(run.records, LIMITS)
             run.take(engine.compute_next_move(progress, TakeOverEvent(), run.now))
         else:
-            run.tell(told(data, run.move))
+            run.handle(draw_answer(data, run.move))
     if not run.over:
         finish(run)
     progress = run.move.progress
@@ -191,17 +191,17 @@ def finish(run: Run) -> None:
             return
         match run.move.command:
             case InspectCommand():
-                run.tell(StepInspection(StepStatus.NOT_YET, "not yet"))
+                run.handle(StepInspection(StepStatus.NOT_YET, "not yet"))
             case AttemptCommand():
-                run.tell(AttemptEvent(Outcome(AttemptResult.IN_DOUBT, "no answer")))
+                run.handle(AttemptEvent(Outcome(AttemptResult.IN_DOUBT, "no answer")))
             case IdentifyCommand():
-                run.tell(IdentityEvent("cluster-1"))
+                run.handle(IdentityEvent("cluster-1"))
             case BackUpCommand():
-                run.tell(FROZEN)
+                run.handle(FROZEN)
             case RecheckCommand():
-                run.tell(RecheckEvent(()))
+                run.handle(RecheckEvent(()))
             case _:
-                run.tell(WaitOverEvent())
+                run.handle(WaitOverEvent())
     raise AssertionError("it never ends")
 
 

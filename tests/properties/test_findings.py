@@ -59,12 +59,12 @@ EVENTS = st.one_of(
         ),
     ),
     st.builds(
-        lambda name, state: lambda play: play.told(task(state, name=name, failure=BAD)),
+        lambda name, state: lambda play: play.add_statuses(task(state, name=name, failure=BAD)),
         NAMES,
         STATES,
     ),
     st.builds(
-        lambda name, state: lambda play: play.told(connector(state, name=name)),
+        lambda name, state: lambda play: play.add_statuses(connector(state, name=name)),
         NAMES,
         st.none() | STATES,
     ),
@@ -83,7 +83,7 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
     play.status_followed()
     for event in events:
         event(play)
-        results = play.look()
+        results = play.evaluate()
         assert len({finding.key for finding in results}) == len(results)
         assert all(finding.since <= play.world.now for finding in results)
         assert all(
@@ -94,7 +94,7 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
         )
         ranks = [("critical", "warning", "info").index(finding.severity) for finding in results]
         assert ranks == sorted(ranks)
-    before = {(finding.key, finding.since) for finding in play.look()}
+    before = {(finding.key, finding.since) for finding in play.evaluate()}
     play.restart()
     after = {(finding.key, finding.since) for finding in play.register.found(play.snapshot())}
     assert after == before
@@ -102,7 +102,7 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(EVENTS, max_size=40))
-def test_what_is_not_looked_at_again_would_be_seen_the_same(events):
+def test_what_is_not_inspected_again_would_be_observed_the_same(events):
     plays = [Play(mirrors(mirror(), source("files"), source("more"))) for _ in range(2)]
     for play in plays:
         play.world.assigned(0, 1, 2)
@@ -111,7 +111,7 @@ def test_what_is_not_looked_at_again_would_be_seen_the_same(events):
         for play in plays:
             event(play)
         plays[1].register._memory.falls._before = None
-        assert plays[0].look() == plays[1].look()
+        assert plays[0].evaluate() == plays[1].evaluate()
         first, second = (item.register._memory.falls for item in plays)
         assert (first.recopies, first._stands, first.meant) == (
             second.recopies,

@@ -67,7 +67,9 @@ def folded(role: TopicReader, messages: list[Message], cuts: list[int]) -> tuple
     return role.folded()[0]
 
 
-def pictures(*batches: tuple[SourceRecord, ...]) -> dict[tuple[str, str], SourcePartitionView]:
+def build_partitions(
+    *batches: tuple[SourceRecord, ...],
+) -> dict[tuple[str, str], SourcePartitionView]:
     """The source partitions of a book that was told these, without what counts live records."""
     book = SourceBook("lab", partitions_max=100)
     for records in batches:
@@ -82,7 +84,7 @@ def pictures(*batches: tuple[SourceRecord, ...]) -> dict[tuple[str, str], Source
 @given(topic(KEYS, VALUES, partitions=1), st.lists(st.integers(0, 40), max_size=3))
 def test_a_folded_offsets_topic_leaves_the_same_facts_as_its_records_one_by_one(messages, cuts):
     live, _ = SourceOffsetsTopicReader().live(messages)
-    assert pictures(folded(SourceOffsetsTopicReader(), messages, cuts)) == pictures(
+    assert build_partitions(folded(SourceOffsetsTopicReader(), messages, cuts)) == build_partitions(
         *((record,) for record in live)
     )
 
@@ -97,7 +99,7 @@ def test_a_key_in_several_partitions_ends_at_its_newest_record_in_whatever_order
     positions = [
         {
             where: (view.offset, view.committed_at, view.kafka_partition, view.log_offset)
-            for where, view in pictures(records).items()
+            for where, view in build_partitions(records).items()
         }
         for records in (in_order, folded(SourceOffsetsTopicReader(), read, []))
     ]
@@ -113,7 +115,7 @@ def test_a_topic_read_as_a_whole_again_leaves_the_facts_of_a_first_reading(messa
     counted = {view.identity: view.commits for view in book.views(frozenset({"mm2", "files"}))}
     book.apply(again, 0.0, whole=True)
     views = book.views(frozenset({"mm2", "files"}))
-    expected = pictures(again)
+    expected = build_partitions(again)
     for view in views:
         known = expected[view.connector, view.identity]
         assert (view.offset, view.committed_at, view.variants) == (
@@ -134,7 +136,7 @@ def test_a_folded_syncs_topic_leaves_the_same_facts_as_its_records_one_by_one(me
 
 
 @given(topic(SYNC_KEYS[:2], [*SYNCS, None], partitions=1), st.lists(st.integers(0, 40), max_size=3))
-def test_what_all_syncs_tell_survives_the_folding_of_their_topic(messages, cuts):
+def test_what_all_syncs_report_survives_the_folding_of_their_topic(messages, cuts):
     bootstrapped, whole = SyncBook(), SyncBook()
     bootstrapped.apply(folded(OffsetSyncsTopicReader(), messages, cuts), 0.0, whole=True)
     whole.apply(OffsetSyncsTopicReader().live(messages)[0], 0.0, whole=True)

@@ -33,9 +33,9 @@ from tests.unit.remedy.permitting_facts import (
     CONNECTOR,
     NOW,
     POLICY,
+    build_standing_facts,
     changed,
     facts,
-    standing,
 )
 
 names = st.sampled_from(["", "plan", "record", "config", "token", "first", "lab", CONNECTOR, "*"])
@@ -120,7 +120,7 @@ changes = st.one_of(
 @st.composite
 def anything(draw: Any) -> tuple[GuardFacts, Policy, Stage, bool]:
     stage = draw(st.sampled_from(Stage))
-    base = standing if stage is Stage.ALTER else facts
+    base = build_standing_facts if stage is Stage.ALTER else facts
     policy = draw(st.one_of(st.just(POLICY), policies))
     given_facts = base(
         draw(st.sampled_from(Action)),
@@ -135,7 +135,7 @@ def acts(answers: tuple[GuardAnswer, ...]) -> bool:
 
 
 @given(anything())
-def test_every_guard_answers_whatever_it_is_asked_and_always_the_same(asked):
+def test_every_guard_answers_whatever_it_is_queried_and_always_the_same(asked):
     given_facts, policy, stage, by_person = asked
     once = guards.evaluate(given_facts, policy, stage, by_person=by_person)
     again = guards.evaluate(given_facts, policy, stage, by_person=by_person)
@@ -163,7 +163,9 @@ def test_nothing_is_done_by_itself_for_whom_nobody_has_named(asked):
 
 
 @given(anything())
-def test_what_a_person_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_done_by_itself(asked):
+def test_what_an_operator_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_done_by_itself(
+    asked,
+):
     given_facts, policy, stage, _ = asked
     by_itself = guards.evaluate(given_facts, policy, stage, by_person=False)
     answers = guards.evaluate(given_facts, policy, stage, by_person=True)
@@ -192,7 +194,7 @@ RELEVANT = [
 def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, stage, kind):
     """Whatever else is known, and whatever is configured."""
     name = data.draw(st.sampled_from([item[2] for item in RELEVANT if item[:2] == (stage, kind)]))
-    base = standing if stage is Stage.ALTER else facts
+    base = build_standing_facts if stage is Stage.ALTER else facts
     policy = data.draw(st.one_of(st.just(POLICY), policies))
     given_facts = base(
         Action.SKIP_ONE,
@@ -262,7 +264,7 @@ def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
 
 
 @given(anything())
-def test_who_approves_is_not_asked_what_only_holds_back_the_automatic(asked):
+def test_who_approves_is_not_queried_what_only_holds_back_the_automatic(asked):
     given_facts, policy, stage, _ = asked
     answers = guards.evaluate(given_facts, policy, stage, by_person=False)
     expected = changed(given_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")

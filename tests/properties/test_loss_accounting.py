@@ -93,7 +93,7 @@ class Mm2World:
             self.flush()
             self.running = False
         for _ in range(3):
-            self.look()
+            self.take_poll()
 
     def resume(self) -> None:
         if not self.running:
@@ -116,12 +116,12 @@ class Mm2World:
             self.copy(1)
         if self.running:
             self.flush()
-            self.look()
+            self.take_poll()
         self.lost |= {(self.topic, number) for number in range(self.start, self.end)} - self.copied
         self.topic += 1
         self.start, self.end = 0, records
         for _ in range(8):
-            self.look()
+            self.take_poll()
 
     def restart(self) -> None:
         """Of the daemon."""
@@ -134,11 +134,11 @@ class Mm2World:
             )
             persistence.restore_losses(self.fates, remembered)
         for _ in range(3):
-            self.look()
+            self.take_poll()
 
     # --- what is seen of it ----------------------------------------------------------------------
 
-    def look(self) -> None:
+    def take_poll(self) -> None:
         self.now += EVERY_S
         self.poll()
         if self.running and self.now - self.flushed_at >= FLUSH_S / 2:
@@ -191,16 +191,16 @@ def act(steps: list, **settings) -> Mm2World:
     world.produce(1)
     world.copy(1)
     world.flush()
-    world.look()
+    world.take_poll()
     for name, argument in steps:
         getattr(world, name)(*(() if argument is None else (argument,)))
-        world.look()
+        world.take_poll()
     world.resume()
-    world.look()
+    world.take_poll()
     for _ in range(20):
         world.produce(2)
         world.copy(10**6)
-        world.look()
+        world.take_poll()
     return world
 
 

@@ -105,7 +105,9 @@ def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_th
 
 @given(steps=STEPS, upstream=OFFSETS, own=OFFSETS)
 @settings(max_examples=25, deadline=None)
-def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(steps, upstream, own):
+def test_the_corners_of_what_was_before_the_window_report_as_much_as_all_of_it(
+    steps, upstream, own
+):
     """Once written long before the window, where only corners are read, and once inside of it."""
     results = []
     with TemporaryDirectory() as folder:
@@ -113,7 +115,7 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
             past = Past()
             for number, pair in enumerate(added_up(steps)):
                 past.sync(begin + number, *pair)
-            past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
+            past.add_samples(0, upstream, own=own, here=(0, 200), there=(0, 200))
             base = past.write(Path(folder) / name)
             flow = reader.find_flow(base, "west->east", None)
             known = inputs.load_inputs(base, flow, inputs.ReportWindow(NOON, NOON + 60))

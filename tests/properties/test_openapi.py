@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks
 
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.serve.control.routes import build_document
-from tests.fakes.remediation_service import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryService, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 
 SCHEMA = schemathesis.openapi.from_dict(build_document())
@@ -55,7 +55,7 @@ def answered(
 ) -> requests.Response:
     """By a desk that nobody has asked before; held to the document."""
     stage.clock.advance(60.0)  # so that no failure of before is held against this one
-    fresh = MemoryDesk(stage.clock)
+    fresh = MemoryService(stage.clock)
     for number, state in enumerate(STATES, 1):
         fresh.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
     vars(stage.desk).update(vars(fresh))

@@ -59,7 +59,9 @@ ODD = [*[""] * 30, "gap", "log_start", "topic_id", "short", "unread", "corrupt",
 ODD += ["window", "end_seen", "moved", "perhaps_moved", "read_short"]
 
 
-def sight(dice: Random, odd: str, partition: TopicPartition, start: int) -> PartitionReading:
+def build_reading(
+    dice: Random, odd: str, partition: TopicPartition, start: int
+) -> PartitionReading:
     """What a reader may have found."""
     first = start + (odd == "gap")
     offsets = range(first, first + dice.randrange(4))
@@ -105,7 +107,7 @@ def sight(dice: Random, odd: str, partition: TopicPartition, start: int) -> Part
     )
 
 
-def standing(odd: str, pair: PartitionOffset) -> SubjectPartition:
+def build_subject(odd: str, pair: PartitionOffset) -> SubjectPartition:
     return SubjectPartition(
         pair,
         moved={"moved": True, "perhaps_moved": None}.get(odd, False),
@@ -141,7 +143,7 @@ def sinks(draw: st.DrawFn) -> tuple:
 
     subject = sink(
         *(
-            standing(odd[partition], sink_pair(committed[partition], partition))
+            build_subject(odd[partition], sink_pair(committed[partition], partition))
             for partition in PLACES[: dice.choice((1, 2))]
         ),
         failure=failure(dice),
@@ -159,7 +161,7 @@ def sinks(draw: st.DrawFn) -> tuple:
         ),
     )
     observed = {
-        partition: sight(dice, odd[partition], partition, committed[partition])
+        partition: build_reading(dice, odd[partition], partition, committed[partition])
         for partition in PLACES
     }
     results = tuple(
@@ -242,7 +244,7 @@ def mirrors(draw: st.DrawFn) -> tuple:
         failed = replace(failed, kind="producer_size")
     subject = mirror(
         *(
-            standing(odd[partition], mirror_pair(copied[partition], partition))
+            build_subject(odd[partition], mirror_pair(copied[partition], partition))
             for partition in rows
         ),
         failure=failed if dice.random() < 0.6 else None,
@@ -255,7 +257,7 @@ def mirrors(draw: st.DrawFn) -> tuple:
     return (
         subject,
         {
-            partition: sight(dice, odd[partition], partition, copied[partition] + 1)
+            partition: build_reading(dice, odd[partition], partition, copied[partition] + 1)
             for partition in PLACES
         },
         copied,

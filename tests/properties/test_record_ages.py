@@ -61,7 +61,7 @@ class Log:
         return max((moment for moment, end in self.seen if end <= offset), default=None)
 
 
-def stretch(log: Log) -> UnreadRange:
+def build_unread_range(log: Log) -> UnreadRange:
     start, end = log.shown
     return UnreadRange(following=max(log.following, start), start=start, end=end)
 
@@ -89,9 +89,9 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
             log.shown = (log.start, log.end)
             log.seen.append((log.now, log.end))
             ages.identify("west", {"orders": f"id-{log.lives}"}, log.now)
-            ages.apply_bounds("west", [(WHO, stretch(log))], at=log.now, now=log.now)
+            ages.apply_bounds("west", [(WHO, build_unread_range(log))], at=log.now, now=log.now)
         case "probe":
-            expected = ages.compute_lateness("west", WHO, stretch(log)).probe_from
+            expected = ages.compute_lateness("west", WHO, build_unread_range(log)).probe_from
             if expected is not None and log.start <= expected <= log.end:
                 ages.apply_probes([ProbeResult(WHO, expected, log.first(expected))], log.now)
         case "recreate":
@@ -103,12 +103,12 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
 
 
 @given(STEPS)
-def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_record(steps):
+def test_what_is_reported_is_true_and_nothing_older_than_the_truth_is_reported_of_a_record(steps):
     log, ages = Log(), OldestRecordAges()
     step(log, ages, "ends", 0)
     for verb, number in steps:
         step(log, ages, verb, number)
-        item = stretch(log)
+        item = build_unread_range(log)
         lateness = ages.compute_lateness("west", WHO, item)
         truth = log.first(item.following)
         waits = isinstance(truth, FirstRecord)
@@ -139,4 +139,4 @@ def test_a_read_of_what_is_wanted_leaves_nothing_to_be_wanted(steps):
         step(log, ages, verb, number)
         step(log, ages, "ends", 0)
         step(log, ages, "probe", 0)
-        assert ages.compute_lateness("west", WHO, stretch(log)).probe_from is None
+        assert ages.compute_lateness("west", WHO, build_unread_range(log)).probe_from is None

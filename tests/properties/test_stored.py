@@ -80,7 +80,7 @@ def after(before: OffsetStoreContents, records: tuple[RawOffsetRecord, ...]) -> 
 
 
 @given(contents, wanted)
-def test_a_task_is_handed_what_was_asked_for_and_otherwise_what_it_was(before, asked):
+def test_a_task_is_handed_what_was_requested_and_otherwise_what_it_was(before, asked):
     then = after(before, build_set_records(before, "c", asked))
     named = {pair.partition: pair.offset for pair in asked}
     results = {pair.partition: pair.offset for pair in list_pairs(then, "c")}
@@ -96,7 +96,7 @@ def test_a_task_is_handed_what_was_asked_for_and_otherwise_what_it_was(before, a
 
 
 @given(contents, wanted)
-def test_asking_for_what_is_there_already_writes_nothing(before, asked):
+def test_requesting_what_is_there_already_writes_nothing(before, asked):
     then = after(before, build_set_records(before, "c", asked))
     assert build_set_records(then, "c", asked) == ()
 

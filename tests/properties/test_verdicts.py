@@ -112,7 +112,7 @@ def test_a_range_that_moved_is_all_that_is_found(
 
 
 @given(SHORT, SHORT)
-def test_every_record_is_matched_or_told_once_whatever_the_sides_are(
+def test_every_record_is_matched_or_reported_once_whatever_the_sides_are(
     up: list[int], down: list[int]
 ) -> None:
     matched = sum(run.length for run in align_sequences(up, down))

@@ -22,7 +22,7 @@ from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker, unchanged
 from lab.product.toolbox import Toolbox
-from tests.real.lab_order import Beds
+from tests.real.lab_order import LabOrder
 from tests.real.observed_findings import INTERVAL_S, Lookout, Stage
 from tests.real.refused_failures import REFUSES
 from tests.real.remediable_failures import ACTS
@@ -63,7 +63,7 @@ KAFKA = os.environ.get("LAB_KAFKA", KAFKA_VERSION)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Beds())
+    config.pluginmanager.register(LabOrder())
 
 
 @pytest.fixture(scope="session")
@@ -191,4 +191,4 @@ def remedies(begun: Stories) -> Iterator[Stories]:
     himself.
     """
     yield begun
-    begun.all_told()
+    begun.await_all()

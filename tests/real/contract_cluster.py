@@ -40,7 +40,7 @@ from tests.contract.clusters import (
 T = TypeVar("T")
 
 
-class RealSite:
+class LabCluster:
     """See Site. Any number of scenarios may use it at the same time."""
 
     def __init__(self, lab: Lab, version: str) -> None:
@@ -55,7 +55,7 @@ class RealSite:
     def close(self) -> None:
         self._http.close()
 
-    def ask(self, method: str, path: str, body: Any = None) -> Answer:
+    def request(self, method: str, path: str, body: Any = None) -> Answer:
         sent = body if isinstance(body, bytes) else None if body is None else json.dumps(body)
         answer = self._http.request(
             method,

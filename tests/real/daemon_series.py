@@ -61,7 +61,7 @@ def becomes(product: Product, expected: float | None, name: str, **labels: str) 
     until(f"{name}{labels} = {expected}", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
 
 
-def settled(lab: Lab, product: Product, *, sink_lag_max: int = 0) -> None:
+def await_replicated(lab: Lab, product: Product, *, sink_lag_max: int = 0) -> None:
     """Everything produced so far is replicated, committed, and known to the daemon.
 
     A lag of 0 alone says nothing: it may be from before the last record was produced. What follows

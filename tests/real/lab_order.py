@@ -27,7 +27,7 @@ LABS: Final = (
 SHARED: Final = tuple(name for names in LABS for name in names)
 
 
-class Beds:
+class LabOrder:
     """Which shared fixtures there are."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Beds:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put ours in order, where they are."""
         own = {item for item in items if item.path.is_relative_to(HERE)}
-        ordered = iter(sorted((item for item in items if item in own), key=_place))
+        ordered = iter(sorted((item for item in items if item in own), key=_compute_rank))
         items[:] = [next(ordered) if item in own else item for item in items]
 
     def pytest_fixture_setup(
@@ -55,13 +55,13 @@ class Beds:
         try:
             yield
         finally:
-            retained = _kept(nextitem)
+            retained = _list_fixtures(nextitem)
             for name in [name for name in SHARED if name in self._made and name not in retained]:
                 fixture, request = self._made.pop(name)
                 fixture.finish(request)  # type: ignore[arg-type]  # it is what was handed to us
 
 
-def _place(item: pytest.Item) -> int:
+def _compute_rank(item: pytest.Item) -> int:
     """Where in the order."""
     result = _needs(item)
     return next((number for number, name in enumerate(SHARED) if name in result), len(SHARED))
@@ -77,8 +77,10 @@ def _needs(item: pytest.Item) -> set[str]:
     return {name for name in SHARED if name in names and not hasattr(item.module, name)}
 
 
-def _kept(item: pytest.Item | None) -> tuple[str, ...]:
+def _list_fixtures(item: pytest.Item | None) -> tuple[str, ...]:
     """What this one needs, and what that may be built on."""
-    number = len(SHARED) if item is None or not item.path.is_relative_to(HERE) else _place(item)
+    number = (
+        len(SHARED) if item is None or not item.path.is_relative_to(HERE) else _compute_rank(item)
+    )
     first = SHARED[number] if number < len(SHARED) else None
     return next((names[names.index(first) :] for names in LABS if first in names), ())

@@ -35,7 +35,7 @@ Found = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FindingsAnswer:
     """One answer: when it came, when the daemon judged so, whether it called itself ready, what was
     found.
     """
@@ -50,7 +50,7 @@ class Lookout:
     """Asks for the findings five times a second and keeps every answer; no answer is none."""
 
     def __init__(self, url: str) -> None:
-        self.sights: list[Sight] = []
+        self.sights: list[FindingsAnswer] = []
         self._url = f"{url}/api/v1/findings"
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -70,7 +70,7 @@ class Lookout:
                 if answer.status_code == httpx.codes.OK:
                     document = answer.json()
                     findings = tuple(document["findings"])
-                    observed = Sight(
+                    observed = FindingsAnswer(
                         time.time(), seconds(document["at"]), document["ready"], findings
                     )
                     self.sights.append(observed)
@@ -129,13 +129,13 @@ class Story:
     also: frozenset[str]
     begun_at: float
 
-    def found(self, required: str, moment: float) -> Found:
+    def await_finding(self, required: str, moment: float) -> Found:
         """Wait for a finding. How many intervals it took is told; tests/scenarios, whose clock is
         their own, holds it to three.
         """
 
         def probe() -> tuple[float, Found]:
-            for visibility in self.sights(moment):
+            for visibility in self.answers_since(moment):
                 for finding in visibility.findings:
                     if named(finding) == required:
                         return visibility.at, finding
@@ -145,7 +145,9 @@ class Story:
             required, probe, timeout_s=SEEN_S_MAX, evidence=self.stage.product.evidence
         )
         delay_s = observed_at - moment
-        _tell(f"{required}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
+        _report_line(
+            f"{required}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}"
+        )
         return finding
 
     def cleared(self) -> float:
@@ -153,7 +155,7 @@ class Story:
         since = time.time()
 
         def probe() -> float:
-            now = self.sights(since)
+            now = self.answers_since(since)
             if not now or not now[-1].ready:
                 raise NotYet("no answer since")
             remaining = {named(finding) for finding in now[-1].findings} & (
@@ -166,7 +168,7 @@ class Story:
         cleared_at = until(
             "all clear", probe, timeout_s=CLEARED_S_MAX, evidence=self.stage.product.evidence
         )
-        _tell(f"clear after {cleared_at - since:.1f} s: {sorted(self.expected)}")
+        _report_line(f"clear after {cleared_at - since:.1f} s: {sorted(self.expected)}")
         return cleared_at - since
 
     def lasts(self, seconds: float) -> None:
@@ -175,7 +177,7 @@ class Story:
 
         def probe() -> None:
             watched = [
-                visibility.judged_at for visibility in self.sights(begun) if visibility.ready
+                visibility.judged_at for visibility in self.answers_since(begun) if visibility.ready
             ]
             watched_s = max(watched) - min(watched) if watched else 0.0
             if watched_s < seconds:
@@ -187,7 +189,7 @@ class Story:
         """All that was found since the story began."""
         return {
             named(finding)
-            for visibility in self.sights(self.begun_at)
+            for visibility in self.answers_since(self.begun_at)
             for finding in visibility.findings
         }
 
@@ -195,14 +197,14 @@ class Story:
         """What was found meanwhile and matters, each once, as it was first seen."""
         others: dict[str, str] = {}
         known = self.expected | self.also
-        for visibility in self.sights(self.begun_at):
+        for visibility in self.answers_since(self.begun_at):
             for finding in visibility.findings:
                 if named(finding) not in known and finding["severity"] in MATTERS:
                     late_s = visibility.at - self.begun_at
                     others.setdefault(named(finding), f"after {late_s:.1f} s: {finding}")
         return list(others.values())
 
-    def sights(self, since: float) -> list[Sight]:
+    def answers_since(self, since: float) -> list[FindingsAnswer]:
         """All answers from then on."""
         return [
             visibility for visibility in tuple(self.stage.lookout.sights) if visibility.at >= since
@@ -223,6 +225,6 @@ def said(finding: Found) -> str:
     return f"{finding['subject']} | {finding['summary']} | {finding['evidence']}"
 
 
-def _tell(line: str) -> None:
+def _report_line(line: str) -> None:
     """How soon each was found is a result; pytest shows it with -rP."""
     print(line)  # noqa: T201 - for people

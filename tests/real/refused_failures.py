@@ -16,20 +16,20 @@ from tests.real.remediation_stories import (
     SEEN_S_MAX,
     Json,
     Story,
-    Told,
+    StoryResult,
+    await_rounds,
     evidence_of,
     guarded,
-    looks_again,
     plan_of,
     sink_of,
 )
 
 
-def server_away(lab: Lab, directory: Path) -> Told:
+def server_away(lab: Lab, directory: Path) -> StoryResult:
     """A database and a registry are away, and every restart fails at the same record. Nothing is
     skipped; once the database is back, a restart that was proposed all along is all it takes.
     """
-    report = Told()
+    report = StoryResult()
     with poison.Server() as database, poison.Server() as registry:
         put = poison.begin(lab, "ref-database", database, "put")
         convert = poison.begin(lab, "ref-registry", registry, "converter")
@@ -70,11 +70,11 @@ def _restarted(daemon: Guarded, connector: str) -> Json:
     return end
 
 
-def all_bad_and_in_the_middle(lab: Lab, directory: Path) -> Told:
+def all_bad_and_in_the_middle(lab: Lab, directory: Path) -> StoryResult:
     """A batch in which nothing can be read, and one in which the fourth record cannot; beside them
     a sink that is well, of which an alert says otherwise, and a person asks for what cannot be.
     """
-    report = Told()
+    report = StoryResult()
     with (
         sink_of(lab, "ref-all") as every,
         sink_of(lab, "ref-middle") as middle,
@@ -101,20 +101,20 @@ def actions(daemon: Guarded, connector: str) -> list[str]:
     return sorted({plan["action"] for plan in daemon.plans(connector)})
 
 
-def _alerts(report: Told, daemon: Guarded, well: Sink) -> None:
+def _alerts(report: StoryResult, daemon: Guarded, well: Sink) -> None:
     name = well.connector
     report.values["alerts"] = [
         daemon.alert(name, token="0" * 64).status_code,
-        daemon.alert(name, token=daemon.person_token).status_code,
+        daemon.alert(name, token=daemon.operator_token).status_code,
         daemon.alert("no-such-connector").status_code,
         daemon.alert(name).status_code,
         daemon.alert(name).status_code,  # the same once more
     ]
-    looks_again(daemon)
+    await_rounds(daemon)
     report.values["alerted"] = daemon.of(name)
 
 
-def _past_the_end(report: Told, daemon: Guarded, well: Sink) -> None:
+def _past_the_end(report: StoryResult, daemon: Guarded, well: Sink) -> None:
     log_end = cluster_actions.bounds(well.lab.east, well.topic)[1]
     requests = {
         "action": "skip_one",
@@ -124,7 +124,9 @@ def _past_the_end(report: Told, daemon: Guarded, well: Sink) -> None:
         "partition": {"kafka_topic": well.topic, "kafka_partition": 0},
     }
     for key, offset in (("just past", log_end + 1), ("far past", 10 * log_end)):
-        answer = daemon.ask({**requests, "offset": {"kafka_offset": offset}}, key.replace(" ", "-"))
+        answer = daemon.request_plan(
+            {**requests, "offset": {"kafka_offset": offset}}, key.replace(" ", "-")
+        )
         report.values[key] = (answer.status_code, answer.json())
 
 
@@ -132,11 +134,11 @@ def _explained(daemon: Guarded, connector: str) -> str:
     return daemon.cli("explain", connector, status=1)
 
 
-def one_bad_record_after_the_other(lab: Lab, directory: Path) -> Told:
+def one_bad_record_after_the_other(lab: Lab, directory: Path) -> StoryResult:
     """Whoever writes has changed his mind about what he writes, and a person who approves whatever
     is proposed: after two skips the breaker is open.
     """
-    report = Told()
+    report = StoryResult()
     with sink_of(lab, "ref-schema") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon:
@@ -149,18 +151,18 @@ def one_bad_record_after_the_other(lab: Lab, directory: Path) -> Told:
                 sinks.taken(sink)
             poison.one_bad(sink)
             report.refusals["third"] = daemon.refused(name, "breaker")
-            looks_again(daemon)
+            await_rounds(daemon)
             report.changes["all"] = daemon.changes(name)
             report.values["explained"] = _explained(daemon, name)
             report.values["breakers"] = daemon.cli("breaker", "list", status=1)
     return report
 
 
-def person_at_work(lab: Lab, directory: Path) -> Told:
+def operator_intervenes(lab: Lab, directory: Path) -> StoryResult:
     """A person resumes the connector while a plan has it stopped, edits its configuration before
     another one begins, and edits it once more while that stands still.
     """
-    report = Told()
+    report = StoryResult()
     with sink_of(lab, "ref-person") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon:
@@ -172,7 +174,7 @@ def person_at_work(lab: Lab, directory: Path) -> Told:
             report.ends["resumes"] = daemon.ended(plan)
             report.changes["resumes"] = daemon.changes(name)
 
-            _over_for_a_person(daemon, plan, report.ends["resumes"])
+            _resolve_parked(daemon, plan, report.ends["resumes"])
             poison.fails(sink)
             plan = report.plans["edits before"] = daemon.proposed(name, "skip_one")
             lab.create(name, {**sink.config(), "errors.log.enable": "true"})
@@ -196,7 +198,7 @@ def person_at_work(lab: Lab, directory: Path) -> Told:
     return report
 
 
-def _over_for_a_person(daemon: Guarded, plan: Json, ended: Json) -> None:
+def _resolve_parked(daemon: Guarded, plan: Json, ended: Json) -> None:
     """A plan that is parked holds its connector until a person says what is."""
     if ended["record"] == "parked":
         daemon.cli("plan", "resolve", plan["plan_id"], "--because", "I had it run again")
@@ -207,26 +209,26 @@ def _stopped(daemon: Guarded, plan: Json) -> None:
     has resumed it or the stop is still to come about, and it is asked for again.
     """
 
-    def seen(entry: Json) -> bool:
+    def is_stopped(entry: Json) -> bool:
         return bool(
             entry["plan_id"] == plan["plan_id"] and entry["record"] == "verified"
         ) and entry["said"].startswith("stopped")
 
-    daemon.awaits(plan["connector"], "stopped by the plan", seen)
+    daemon.awaits(plan["connector"], "stopped by the plan", is_stopped)
 
 
-def paused_and_made_again(lab: Lab, directory: Path) -> Told:
+def paused_and_recreated(lab: Lab, directory: Path) -> StoryResult:
     """A person pauses one connector, and deletes and makes again another one, before the plans for
     them are approved.
     """
-    report = Told()
+    report = StoryResult()
     with sink_of(lab, "ref-paused") as paused, sink_of(lab, "ref-again") as again:
         names = [item.connector for item in (paused, again)]
         with guarded(lab, directory, names) as daemon:
             for sink in (paused, again):
                 poison.one_bad(sink)
             plans = [daemon.proposed(name, "skip_one") for name in names]
-            lab.ask_to_pause(names[0])
+            lab.request_pause(names[0])
             lab.delete(names[1])
             lab.create(names[1], again.config())
             for name, plan in zip(names, plans, strict=True):
@@ -234,18 +236,18 @@ def paused_and_made_again(lab: Lab, directory: Path) -> Told:
                 report.values[f"{name} approval"] = _approval(daemon, plan)
                 report.ends[name] = daemon.ended(plan)
             report.refusals["paused"] = daemon.refused(names[0], "wanted_running")
-            looks_again(daemon)
+            await_rounds(daemon)
             for name in names:
                 report.changes[name] = daemon.changes(name)
                 report.values[f"{name} explained"] = _explained(daemon, name)
     return report
 
 
-def set_back_by_an_operator(lab: Lab, directory: Path) -> Told:
+def set_back_by_an_operator(lab: Lab, directory: Path) -> StoryResult:
     """An operator keeps the connector running, of which the daemon cannot know; a person approves
     that it is stopped and its offset moved.
     """
-    report = Told()
+    report = StoryResult()
     with sink_of(lab, "ref-operator") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon, Operator(lab, name, sink.config()) as other:
@@ -254,7 +256,7 @@ def set_back_by_an_operator(lab: Lab, directory: Path) -> Told:
             daemon.approve(plan)
             report.ends["approved"] = daemon.ended(plan)
             until("set back", other.has_set_back, timeout_s=SEEN_S_MAX)
-            looks_again(daemon)
+            await_rounds(daemon)
             poison.fails(sink)
             report.values["committed"] = sink.committed()
             report.changes["all"] = daemon.changes(name)
@@ -274,7 +276,7 @@ REFUSES: Mapping[str, Story] = {
     "away": server_away,
     "batches": all_bad_and_in_the_middle,
     "schema": one_bad_record_after_the_other,
-    "person": person_at_work,
-    "paused": paused_and_made_again,
+    "person": operator_intervenes,
+    "paused": paused_and_recreated,
     "operator": set_back_by_an_operator,
 }

@@ -18,22 +18,22 @@ from tests.real.remediation_stories import (
     SEEN_S_MAX,
     Json,
     Story,
-    Told,
+    StoryResult,
     against,
+    await_rounds,
     evidence_of,
     guarded,
-    looks_again,
     plan_of,
     proposal,
     sink_of,
 )
 
 
-def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
+def sink_with_a_bad_record(lab: Lab, directory: Path) -> StoryResult:
     """A person approves the first skip; the second, a thousand records later, needs nobody; the
     third does, since nobody says any more that no operator sets the connector back.
     """
-    report = Told()
+    report = StoryResult()
     with sink_of(lab, "act-sink") as sink:
         name = sink.connector
         rule = {"connect": "lab", "connectors": [name], "actions": ["skip_one"]}
@@ -68,7 +68,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             report.values["second lines"] = (poison.delivered(sink, poison.good(0, 1011)), expected)
 
             report.values["poison"] = (first, second)
-            report.values["quarantine"] = retained = kept_of(daemon, name)
+            report.values["quarantine"] = retained = list_quarantined(daemon, name)
             report.values["copies"] = [
                 daemon.cli("quarantine", "get", entry["id"], "--raw") for entry in retained
             ]
@@ -82,7 +82,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             poison.one_bad(sink)
             plan = report.plans["third"] = daemon.proposed(name, "skip_one")
             report.values["third against"] = against(proposal(daemon, plan))
-            looks_again(daemon)
+            await_rounds(daemon)
             report.values["third stands"] = plan_of(daemon, name, plan["plan_id"])["state"]
             report.changes["third"] = daemon.changes(name)
     return report
@@ -108,15 +108,15 @@ def _policy(entry: Json) -> bool:
     return bool(entry["by"] == "policy")
 
 
-def kept_of(daemon: Guarded, connector: str) -> list[Json]:
+def list_quarantined(daemon: Guarded, connector: str) -> list[Json]:
     """What stands in quarantine for it; all stories have one topic."""
     document = json.loads(daemon.cli("quarantine", "list", "--json"))
     return [item for item in document if item["connector"] == connector]
 
 
-def mirror_with_a_large_record(lab: Lab, directory: Path) -> Told:
+def mirror_with_a_large_record(lab: Lab, directory: Path) -> StoryResult:
     """A record above max.request.size of MirrorMaker's producer, and good ones behind it."""
-    report = Told()
+    report = StoryResult()
     flow = begin(Flow(lab, "act-mirror"), records=10, config=stalls.LARGE_TOPIC)
     try:
         name = flow.connector
@@ -132,7 +132,7 @@ def mirror_with_a_large_record(lab: Lab, directory: Path) -> Told:
             del upstream[poisoned.offset]
             report.values["copied"] = (records(lab.east, flow.remote)[0], upstream)
             report.values["poison"] = poisoned.offset
-            report.values["quarantine"] = kept_of(daemon, name)
+            report.values["quarantine"] = list_quarantined(daemon, name)
             daemon.cli("journal", "verify")  # or it ends
     finally:
         end(flow)
@@ -144,29 +144,29 @@ def _copies(flow: Flow, n: int) -> None:
         raise NotYet(f"{flow.copies()} copies")
 
 
-def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
+def mirror_that_copies_again(lab: Lab, directory: Path) -> StoryResult:
     """An alert says so before we see it, and again when we do; it is stopped for what we found, and
     stays so until a person has it run.
     """
-    report = Told()
+    report = StoryResult()
     flow = begin(Flow(lab, "act-again"), records=30)
     try:
         name = flow.connector
         with guarded(lab, directory, [name], interval_s=8.0, stop_on=["recopy"]) as daemon:
             becomes(daemon.product, 29, "mm2_offset_sync_upstream_offset", topic=flow.topic)
             alarm = daemon.alert(name)
-            looks_again(daemon)
+            await_rounds(daemon)
             report.values["alert alone"] = (alarm.status_code, daemon.plans(name))
             resets.copied_again(flow)
-            until("found by us", lambda: _found(daemon, "recopy"), timeout_s=SEEN_S_MAX)
+            until("found by us", lambda: _check_findings(daemon, "recopy"), timeout_s=SEEN_S_MAX)
             report.values["alert"] = daemon.alert(name, fingerprint="fedcba9876543210").status_code
             plan = report.plans["stop"] = daemon.proposed(name, "stop")
             report.values["evidence"] = evidence_of(daemon, plan)
             daemon.approve(plan)
             report.ends["stop"] = daemon.ended(plan)
-            until("it is not found any more", lambda: _found(daemon), timeout_s=SEEN_S_MAX)
+            until("it is not found any more", lambda: _check_findings(daemon), timeout_s=SEEN_S_MAX)
             report.values["alert later"] = daemon.alert(name, fingerprint="00ff00ff00ff00ff").json()
-            looks_again(daemon, rounds=5)
+            await_rounds(daemon, rounds=5)
             report.values["states"] = flow.states()
             report.values["held"] = total(
                 daemon.product,
@@ -176,7 +176,7 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
             lab.resume(name)
             lab.wait_running(name)
             daemon.awaits(name, "the incident is over", lambda _: _over(daemon, plan))
-            looks_again(daemon)
+            await_rounds(daemon)
             report.values["states later"] = flow.states()
             report.changes["all"] = daemon.changes(name)
             becomes(
@@ -190,7 +190,7 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
     return report
 
 
-def _found(daemon: Guarded, *names: str) -> None:
+def _check_findings(daemon: Guarded, *names: str) -> None:
     """NotYet unless exactly these are found."""
     results = [finding["name"] for finding in daemon.product.get("/api/v1/findings")["findings"]]
     if set(names) != set(results) & ({*names} or {*results}):

@@ -32,7 +32,7 @@ SKIP = ["PUT /stop", "PATCH /offsets", "PUT /resume"]
 
 
 @dataclass(slots=True)
-class Told:
+class StoryResult:
     """What came of a story, by the names of its moments."""
 
     plans: dict[str, Json] = field(default_factory=dict)
@@ -47,15 +47,15 @@ class Stories:
 
     def __init__(self, lab: Lab, directory: Path, stories: Mapping[str, Story]) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="story")
-        self._told: dict[str, Future[Told]] = {
+        self._told: dict[str, Future[StoryResult]] = {
             name: self._pool.submit(tell, lab, directory / name) for name, tell in stories.items()
         }
 
-    def __getitem__(self, name: str) -> Told:
+    def __getitem__(self, name: str) -> StoryResult:
         """What came of it, once it is over. Raises what it raised."""
         return self._told[name].result()
 
-    def all_told(self) -> None:
+    def await_all(self) -> None:
         """Wait until all are over, however they ended."""
         wait(self._told.values())
 
@@ -64,7 +64,7 @@ class Stories:
         self._pool.shutdown(wait=True)
 
 
-Story = Callable[[Lab, Path], Told]
+Story = Callable[[Lab, Path], StoryResult]
 
 
 @contextmanager
@@ -96,7 +96,7 @@ def sink_of(lab: Lab, name: str, *, records: int = 5) -> Iterator[Sink]:
         lab.delete(sink.connector)
 
 
-def asked(changes: list[Exchange]) -> list[str]:
+def list_requests(changes: list[Exchange]) -> list[str]:
     """What was asked for, without the connector's name and without what was asked how."""
     return [
         f"{change.method} /{change.path.split('/', 3)[-1].partition('?')[0]}" for change in changes
@@ -123,7 +123,7 @@ def evidence_of(daemon: Guarded, plan: Json) -> Json:
     return {item["name"]: item["value"] for item in evidence}
 
 
-def looks_again(daemon: Guarded, rounds: int = 3) -> None:
+def await_rounds(daemon: Guarded, rounds: int = 3) -> None:
     """Wait until the loop of remedies has turned so often once more."""
     name = "remediation_engine_heartbeat_timestamp_seconds"
     for _ in range(rounds):

@@ -40,15 +40,15 @@ receivers: [{{name: hook, webhook_configs: [{{url: "{url}", send_resolved: true}
 
 
 @pytest.fixture
-def person() -> Iterator[Endpoint]:
+def receiver() -> Iterator[Endpoint]:
     """Whoever Alertmanager tells in the end."""
     with endpoint() as built:
         yield built
 
 
 @pytest.fixture
-def url(tmp_path: Path, person: Endpoint) -> Iterator[str]:
-    with alertmanager(tmp_path, free_port(), CONFIG.format(url=person.url)) as name:
+def url(tmp_path: Path, receiver: Endpoint) -> Iterator[str]:
+    with alertmanager(tmp_path, free_port(), CONFIG.format(url=receiver.url)) as name:
         until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
         yield name
 
@@ -103,7 +103,7 @@ def awaits(url: str, *names: tuple[str, str]) -> dict[tuple[str, str], dict]:
     return until(f"{names} are active", probe, timeout_s=DEADLINE_S)
 
 
-def told(person: Endpoint, *expected: tuple[str, str]) -> None:
+def expect_notifications(person: Endpoint, *expected: tuple[str, str]) -> None:
     """The person was told (alertname, status) of each alert, in any order and nothing else."""
 
     def probe() -> None:
@@ -119,7 +119,7 @@ def told(person: Endpoint, *expected: tuple[str, str]) -> None:
 
 
 def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
-    tmp_path: Path, person: Endpoint
+    tmp_path: Path, receiver: Endpoint
 ):
     page = "http://offsetwatch.example.com/"
     began = Message((), NotificationStatus.NEW, replace(ADVISED, since=time.time() - 60), None)
@@ -127,16 +127,16 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
 
     def posted(message: Message) -> None:
         def probe() -> None:
-            if not person.got or person.got[-1].body["status"] != own["status"]:
-                raise NotYet(str(len(person.got)))
+            if not receiver.got or receiver.got[-1].body["status"] != own["status"]:
+                raise NotYet(str(len(receiver.got)))
 
         own = json.loads(encode_webhook_body(message, receiver="hook", external_url=page))
         until(f"it was posted as {own['status']}", probe, timeout_s=DEADLINE_S)
-        theirs = person.got[-1].body
+        theirs = receiver.got[-1].body
         assert {**own, "externalURL": theirs["externalURL"]} == theirs
         assert take(json.dumps(theirs).encode()).group_key == own["groupKey"]
 
-    config = CONFIG.format(url=person.url).replace("[alertname, subject]", "['...']")
+    config = CONFIG.format(url=receiver.url).replace("[alertname, subject]", "['...']")
     with alertmanager(tmp_path, free_port(), config) as name:
         until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
         for message in (began, ended):
@@ -162,7 +162,7 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
 )
 def test_a_receiver_gets_what_our_example_for_it_says(
     tmp_path: Path,
-    person: Endpoint,
+    receiver: Endpoint,
     name: str,
     settings: dict[str, str],
     title: str,
@@ -174,12 +174,12 @@ def test_a_receiver_gets_what_our_example_for_it_says(
     (receives,) = config["receivers"][0][f"{name}_configs"]
     secret = next(key for key in receives if key.endswith("_file"))
     del receives[secret]
-    receives |= {key: value.format(url=person.url) for key, value in settings.items()}
+    receives |= {key: value.format(url=receiver.url) for key, value in settings.items()}
     finding = replace(ADVISED, since=time.time() - 60)
     message = Message((), NotificationStatus.NEW, finding, None)
 
     def arrived() -> None:
-        if not person.got:
+        if not receiver.got:
             raise NotYet("nothing arrived")
 
     with alertmanager(tmp_path, free_port(), yaml.safe_dump(config)) as at:
@@ -189,9 +189,9 @@ def test_a_receiver_gets_what_our_example_for_it_says(
             f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
         ).raise_for_status()
         until("it arrived", arrived, timeout_s=DEADLINE_S)
-    assert value_at(person.got[0].body, title) == finding.summary
-    assert finding.runbook_url in value_at(person.got[0].body, text)
-    assert "offsetwatch explain" in value_at(person.got[0].body, text)
+    assert value_at(receiver.got[0].body, title) == finding.summary
+    assert finding.runbook_url in value_at(receiver.got[0].body, text)
+    assert "offsetwatch explain" in value_at(receiver.got[0].body, text)
 
 
 def value_at(document: Any, path: str) -> Any:
@@ -200,7 +200,7 @@ def value_at(document: Any, path: str) -> Any:
     return document
 
 
-def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, person: Endpoint):
+def test_a_finding_is_an_active_alert_and_a_fixed_one_is_resolved(url: str, receiver: Endpoint):
     now = time.time() - 60  # an end that lies ahead of its own clock, Alertmanager does not believe
     mild = replace(LOST, severity=Severity.WARNING, since=now - 60)
     rows = [snapshot(mild, replace(STUCK, since=now - 30))]
@@ -232,21 +232,21 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
     deliver(now + 1)
     worse = ("MirrorMaker2RecordsLost", "critical")
     assert awaits(url, worse)[worse]["startsAt"] == started
-    told(
-        person,
+    expect_notifications(
+        receiver,
         ("MirrorMaker2RecordsLost", "firing"),
         ("MirrorMaker2RecordsLost", "resolved"),
         ("ConnectorStalled", "firing"),
         ("ConnectorStalled", "resolved"),
     )
 
-    before = len(person.got)
+    before = len(receiver.got)
     rows[0] = snapshot()
     deliver(now + 2)
     awaits(url)
 
     def over() -> None:
-        last = [alert for got in person.got[before:] for alert in got.body["alerts"]]
+        last = [alert for got in receiver.got[before:] for alert in got.body["alerts"]]
         if not any(
             (item["labels"]["severity"], item["status"]) == ("critical", "resolved")
             for item in last

@@ -16,7 +16,7 @@ from lab.product.remediating_daemon import ALERTS, PERSON
 from lab.stories import cluster_actions, poison
 from lab.stories.alerted_poison import FAILED, GOOD_BEFORE, POISON, Alerted, alerted, good
 from lab.stories.sinks import NOT_JSON
-from tests.real.remediation_stories import SKIP, Told, asked, looks_again, plan_of
+from tests.real.remediation_stories import SKIP, StoryResult, await_rounds, list_requests, plan_of
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
@@ -26,13 +26,13 @@ NOT_ALLOWED = 6
 
 
 @pytest.fixture(scope="module")
-def told(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+def story(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoryResult]:
     with alerted(lab, NAME, tmp_path_factory.mktemp("alerted") / "daemon") as at:
-        yield tell(at)
+        yield run_story(at)
 
 
-def tell(at: Alerted) -> Told:
-    report = Told()
+def run_story(at: Alerted) -> StoryResult:
+    report = StoryResult()
     observed = report.values
     observed["before"] = ([*at.alerting.alerts(), *at.alerting.active()], at.alerting.hooks())
     observed["poison"] = at.meets()
@@ -42,21 +42,21 @@ def tell(at: Alerted) -> Told:
     observed["suspected"] = at.alerting.raised(POISON, at.connector)
     plan = report.plans["skip"] = at.proposed()
     observed["misled"] = at.misled()
-    looks_again(at.daemon)
+    await_rounds(at.daemon)
     observed["after misled"] = (
         plan_of(at.daemon, at.connector, plan["plan_id"])["state"],
         at.ended(incident),
     )
-    observed["listed"] = at.asks("plan", "list").stdout
+    observed["listed"] = at.run_verb("plan", "list").stdout
     report.changes["before"] = at.daemon.changes(at.connector)
 
     approve = ("plan", "approve", plan["plan_id"], *APPROVED)
-    observed["by the alert"] = at.asks(*approve, who=ALERTS)
+    observed["by the alert"] = at.run_verb(*approve, who=ALERTS)
     observed["stands then"] = plan_of(at.daemon, at.connector, plan["plan_id"])["state"]
-    observed["approval"] = at.asks(*approve)
+    observed["approval"] = at.run_verb(*approve)
     report.ends["skip"] = at.daemon.ended(plan)
 
-    observed["lines"] = at.mended()
+    observed["lines"] = at.await_recovery()
     observed["committed"] = (
         at.sink.committed(),
         cluster_actions.bounds(at.sink.lab.east, at.sink.topic)[1],
@@ -68,10 +68,10 @@ def tell(at: Alerted) -> Told:
         for alert in (*at.alerting.alerts(), *at.alerting.active())
         if alert.connector == at.connector
     ]
-    looks_again(at.daemon)
+    await_rounds(at.daemon)
     report.changes["all"] = at.daemon.changes(at.connector)
     observed["plans"] = at.daemon.plans(at.connector)
-    observed["quarantine"] = at.kept()
+    observed["quarantine"] = at.list_quarantined()
     observed["copies"] = [
         at.daemon.cli("quarantine", "get", row["id"], "--raw") for row in observed["quarantine"]
     ]
@@ -80,7 +80,7 @@ def tell(at: Alerted) -> Told:
     return report
 
 
-def of_plan(report: Told, kind: str) -> dict[str, Any]:
+def of_plan(report: StoryResult, kind: str) -> dict[str, Any]:
     (result,) = (
         item
         for item in report.values["journal"]
@@ -89,16 +89,16 @@ def of_plan(report: Told, kind: str) -> dict[str, Any]:
     return result
 
 
-def test_a_sink_that_is_well_raises_no_alert_and_nothing_is_posted(told: Told) -> None:
-    alerts, hooks = told.values["before"]
+def test_a_sink_that_is_well_raises_no_alert_and_nothing_is_posted(story: StoryResult) -> None:
+    alerts, hooks = story.values["before"]
     assert [alert for alert in alerts if alert.connector] == []
     assert hooks == {}
 
 
 def test_the_alert_fires_and_alertmanager_has_it_with_the_connector_that_failed(
-    told: Told,
+    story: StoryResult,
 ) -> None:
-    for alert in (told.values["firing"], told.values["active"]):
+    for alert in (story.values["firing"], story.values["active"]):
         assert alert.name == FAILED
         assert alert.labels == {
             "connect_cluster": "lab",
@@ -110,98 +110,102 @@ def test_the_alert_fires_and_alertmanager_has_it_with_the_connector_that_failed(
         assert alert.annotations["runbook_url"].endswith(f"/runbooks/{FAILED}.md")
 
 
-def test_alertmanager_posts_it_with_its_token_and_it_is_taken_once(told: Told) -> None:
-    assert told.values["hooks"] == {"new": 1}
+def test_alertmanager_posts_it_with_its_token_and_it_is_taken_once(story: StoryResult) -> None:
+    assert story.values["hooks"] == {"new": 1}
 
 
-def test_there_is_an_incident_for_what_offsetwatch_itself_has_seen_fail(told: Told) -> None:
-    incident = told.values["incident"]
+def test_there_is_an_incident_for_what_offsetwatch_itself_has_observed_fail(
+    story: StoryResult,
+) -> None:
+    incident = story.values["incident"]
     assert (incident["connector"], incident["what"]) == (f"{NAME}-sink", "failed")
     assert "com.fasterxml.jackson.core.JsonParseException" in incident["said"]
 
 
-def test_once_restarts_did_not_help_poison_is_suspected(told: Told) -> None:
-    assert [item.name for item in told.values["suspected"]] == [POISON, POISON]
+def test_once_restarts_did_not_help_poison_is_suspected(story: StoryResult) -> None:
+    assert [item.name for item in story.values["suspected"]] == [POISON, POISON]
 
 
 def test_the_skip_of_that_record_is_proposed_for_that_incident_and_nothing_is_done(
-    told: Told,
+    story: StoryResult,
 ) -> None:
-    plan = told.plans["skip"]
-    offset = told.values["poison"]
+    plan = story.plans["skip"]
+    offset = story.values["poison"]
     answer = f"skip the record at offset {offset} of east/{NAME}-0 for {NAME}-sink"
     assert (plan["state"], plan["created_by"], plan["verb"]) == ("proposed", "detector", answer)
-    remedy = of_plan(told, "proposed")["plan"]["remedy"]
-    assert remedy["incident"] == told.values["incident"]["incident"]
+    remedy = of_plan(story, "proposed")["plan"]["remedy"]
+    assert remedy["incident"] == story.values["incident"]["incident"]
     (row,) = (
-        item for item in told.values["listed"].splitlines() if item.startswith(plan["plan_id"])
+        item for item in story.values["listed"].splitlines() if item.startswith(plan["plan_id"])
     )
     assert re.search(rf" {answer} +proposed +detector ", row)
-    assert told.changes["before"] == []
+    assert story.changes["before"] == []
 
 
-def test_an_alert_that_ends_ends_no_incident_and_takes_no_plan_back(told: Told) -> None:
-    before, after = told.values["misled"]
+def test_an_alert_that_ends_ends_no_incident_and_takes_no_plan_back(story: StoryResult) -> None:
+    before, after = story.values["misled"]
     assert all(after[reason] > before.get(reason, 0) for reason in ("new", "resolved"))
-    assert told.values["after misled"] == ("proposed", False)
+    assert story.values["after misled"] == ("proposed", False)
 
 
-def test_who_hands_in_alerts_approves_nothing(told: Told) -> None:
-    assert told.values["by the alert"].returncode == NOT_ALLOWED
-    assert "your role does not allow this" in told.values["by the alert"].stderr
-    assert told.values["stands then"] == "proposed"
+def test_who_hands_in_alerts_approves_nothing(story: StoryResult) -> None:
+    assert story.values["by the alert"].returncode == NOT_ALLOWED
+    assert "your role does not allow this" in story.values["by the alert"].stderr
+    assert story.values["stands then"] == "proposed"
 
 
-def test_an_operator_approves_it_from_elsewhere_and_follows_it_to_its_end(told: Told) -> None:
-    done = told.values["approval"]
+def test_an_operator_approves_it_from_elsewhere_and_follows_it_to_its_end(
+    story: StoryResult,
+) -> None:
+    done = story.values["approval"]
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    assert f"plan {told.plans['skip']['plan_id']} is approved" in done.stderr
-    assert told.ends["skip"]["ending"] == "succeeded"
-    approved = of_plan(told, "approved")
-    assert approved["by"] == PERSON != of_plan(told, "proposed")["plan"]["created_by"]
-    assert approved["plan_sha256"] == told.plans["skip"]["sha256"]
+    assert f"plan {story.plans['skip']['plan_id']} is approved" in done.stderr
+    assert story.ends["skip"]["ending"] == "succeeded"
+    approved = of_plan(story, "approved")
+    assert approved["by"] == PERSON != of_plan(story, "proposed")["plan"]["created_by"]
+    assert approved["plan_sha256"] == story.plans["skip"]["sha256"]
 
 
-def test_exactly_that_record_is_skipped_and_nothing_else_is_asked_for(told: Told) -> None:
-    changes = told.changes["all"]
-    assert asked(changes) == SKIP
+def test_exactly_that_record_is_skipped_and_nothing_else_is_requested(story: StoryResult) -> None:
+    changes = story.changes["all"]
+    assert list_requests(changes) == SKIP
     assert {change.reached for change in changes} == {1}
     assert json.loads(changes[1].body)["offsets"] == [
         {
             "partition": {"kafka_topic": NAME, "kafka_partition": 0},
-            "offset": {"kafka_offset": told.values["poison"] + 1},
+            "offset": {"kafka_offset": story.values["poison"] + 1},
         }
     ]
-    assert told.values["poison"] == GOOD_BEFORE
-    assert told.values["lines"] == [poison.line(name) for name in good()]
+    assert story.values["poison"] == GOOD_BEFORE
+    assert story.values["lines"] == [poison.line(name) for name in good()]
 
 
-def test_the_connector_runs_and_has_committed_everything_behind_it(told: Told) -> None:
-    assert told.values["states"] == ["RUNNING"]
-    committed, log_end = told.values["committed"]
+def test_the_connector_runs_and_has_committed_everything_behind_it(story: StoryResult) -> None:
+    assert story.values["states"] == ["RUNNING"]
+    committed, log_end = story.values["committed"]
     assert committed == log_end == len(good()) + 1
 
 
-def test_quarantine_holds_the_record_to_the_byte_and_no_other(told: Told) -> None:
-    (row,) = told.values["quarantine"]
-    assert (row["topic"], row["partition"], row["offset"]) == (NAME, 0, told.values["poison"])
-    assert told.values["copies"] == [NOT_JSON]
+def test_quarantine_holds_the_record_to_the_byte_and_no_other(story: StoryResult) -> None:
+    (row,) = story.values["quarantine"]
+    assert (row["topic"], row["partition"], row["offset"]) == (NAME, 0, story.values["poison"])
+    assert story.values["copies"] == [NOT_JSON]
 
 
-def test_the_alert_is_resolved_everywhere_and_the_incident_is_over(told: Told) -> None:
-    hooks = told.values["hooks later"]
+def test_the_alert_is_resolved_everywhere_and_the_incident_is_over(story: StoryResult) -> None:
+    hooks = story.values["hooks later"]
     assert hooks["resolved"] >= 2
     assert hooks["new"] - hooks["resolved"] in {0, 1}  # POISON looks back for a quarter of an hour
     assert set(hooks) <= {"new", "resolved", "duplicate"}
-    assert set(told.values["left"]) <= {POISON}
-    incident = told.values["incident"]["incident"]
+    assert set(story.values["left"]) <= {POISON}
+    incident = story.values["incident"]["incident"]
     of_it = [
         item["record"]
-        for item in told.values["journal"]
+        for item in story.values["journal"]
         if item["plan_id"] == "control" and item.get("incident") == incident
     ]
     assert (of_it[0], of_it[-1]) == ("incident_seen", "incident_over")
     others = [
-        plan for plan in told.values["plans"] if plan["plan_id"] != told.plans["skip"]["plan_id"]
+        plan for plan in story.values["plans"] if plan["plan_id"] != story.plans["skip"]["plan_id"]
     ]
     assert {(item["action"], item["state"]) for item in others} <= {("restart_failed", "expired")}

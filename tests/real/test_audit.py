@@ -74,7 +74,7 @@ FAULTS: dict[str, Fault] = {
 
 
 @dataclass(frozen=True)
-class Bed:
+class AuditedFlow:
     """A flow that has copied all it is to copy, and what a person has at hand beside it."""
 
     lab: Lab
@@ -122,7 +122,7 @@ def copied(lab: Lab, mirror: Mirror, ends: dict[str, int]) -> None:
 
 
 @pytest.fixture(scope="module")
-def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def audited(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedFlow]:
     toolbox = Toolbox(lab, directory=tmp_path_factory.mktemp("audit"))
     topics = [named(what) for what in (*FAULTS, "skipped", "clean")]
     for topic in topics:
@@ -167,18 +167,18 @@ def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
             send(lab.west, topic, [record(topic, first + number) for number in range(AFTER)])
             ends[topic] = first + AFTER
         copied(lab, mirror, ends)
-        yield Bed(lab, toolbox, mirror)
+        yield AuditedFlow(lab, toolbox, mirror)
 
 
 @pytest.fixture(scope="module")
-def found(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def partitions(audited: AuditedFlow, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     report: Path = tmp_path_factory.mktemp("report") / "audit.json"
-    message = bed.audit("--report", str(report), status=1)
+    message = audited.audit("--report", str(report), status=1)
     assert json.loads(report.read_text()) == message
     return {partition["topic"]: partition for partition in message["partitions"]} | {"": message}
 
 
-def told(result: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
+def list_findings(result: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
     """Each finding of a topic: what, how many records, which upstream, which downstream; counted
     from where we took MirrorMaker's part.
     """
@@ -192,61 +192,65 @@ def told(result: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
     ]
 
 
-def test_nothing_is_found_where_everything_was_copied(found: dict[str, Any]) -> None:
-    assert told(found, "clean") == []
-    assert found[named("clean")]["upstream_records"] == BEFORE + AFTER
+def test_nothing_is_found_where_everything_was_copied(partitions: dict[str, Any]) -> None:
+    assert list_findings(partitions, "clean") == []
+    assert partitions[named("clean")]["upstream_records"] == BEFORE + AFTER
 
 
-def test_a_lost_range_is_found_to_the_record(found: dict[str, Any]) -> None:
-    assert told(found, "lost") == [("lost", 40, (100, 139), None)]
+def test_a_lost_range_is_found_to_the_record(partitions: dict[str, Any]) -> None:
+    assert list_findings(partitions, "lost") == [("lost", 40, (100, 139), None)]
 
 
-def test_a_range_that_is_there_twice_is_found_to_the_record(found: dict[str, Any]) -> None:
-    ((kind, records, up, down),) = told(found, "doubled")
+def test_a_range_that_is_there_twice_is_found_to_the_record(partitions: dict[str, Any]) -> None:
+    ((kind, records, up, down),) = list_findings(partitions, "doubled")
     assert (kind, records, up) == ("duplicated", 80, (120, 199))
     assert down in {(120, 199), (200, 279)}
 
 
-def test_records_out_of_order_are_found(found: dict[str, Any]) -> None:
-    assert told(found, "swapped") == [("reordered", 10, (70, 79), (50, 59))]
+def test_records_out_of_order_are_found(partitions: dict[str, Any]) -> None:
+    assert list_findings(partitions, "swapped") == [("reordered", 10, (70, 79), (50, 59))]
 
 
-def test_an_altered_value_and_missing_headers_are_found(found: dict[str, Any]) -> None:
-    assert told(found, "altered") == [("altered", 2, (60, 61), (60, 61))]
+def test_an_altered_value_and_missing_headers_are_found(partitions: dict[str, Any]) -> None:
+    assert list_findings(partitions, "altered") == [("altered", 2, (60, 61), (60, 61))]
 
 
-def test_what_somebody_else_wrote_is_found(found: dict[str, Any]) -> None:
-    assert told(found, "added") == [("added", 1, None, (10, 10))]
+def test_what_somebody_else_wrote_is_found(partitions: dict[str, Any]) -> None:
+    assert list_findings(partitions, "added") == [("added", 1, None, (10, 10))]
 
 
-def test_a_skip_is_explained_by_the_plan_in_the_journal(bed: Bed, found: dict[str, Any]) -> None:
-    assert told(found, "skipped") == [("lost", 1, (0, 0), None)]
-    (one,) = found[named("skipped")]["findings"]
-    (plan,) = bed.toolbox.own("plan", "list", "--json").json
+def test_a_skip_is_explained_by_the_plan_in_the_journal(
+    audited: AuditedFlow, partitions: dict[str, Any]
+) -> None:
+    assert list_findings(partitions, "skipped") == [("lost", 1, (0, 0), None)]
+    (one,) = partitions[named("skipped")]["findings"]
+    (plan,) = audited.toolbox.own("plan", "list", "--json").json
     assert plan["plan_id"] in one["explained"]
     assert one["certain"]
-    assert found[""]["unexplained"] == len(FAULTS)
+    assert partitions[""]["unexplained"] == len(FAULTS)
 
 
-def test_what_is_explained_is_no_reason_to_fail(bed: Bed) -> None:
-    report = bed.audit("--topic", named("skipped"), "--topic", named("clean"), status=0)
+def test_what_is_explained_is_no_reason_to_fail(audited: AuditedFlow) -> None:
+    report = audited.audit("--topic", named("skipped"), "--topic", named("clean"), status=0)
     assert report["unexplained"] == 0
     assert report["looked_at"] == 1.0
 
 
-def test_what_lies_beyond_the_bounds_is_not_judged(bed: Bed) -> None:
+def test_what_lies_beyond_the_bounds_is_not_judged(audited: AuditedFlow) -> None:
     bounds = ("--from-offset", str(BEFORE + 120), "--to-offset", str(BEFORE + 130))
-    cut = bed.audit("--topic", named("lost"), *bounds, status=1)
+    cut = audited.audit("--topic", named("lost"), *bounds, status=1)
     (partition,) = cut["partitions"]
     (one,) = partition["findings"]
     assert (one["kind"], one["up"]) == ("lost", {"first": BEFORE + 120, "last": BEFORE + 129})
 
 
-def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: Bed) -> None:
-    with sample_connectors.mirror(bed.lab, "headed", partitions=1) as mirror:
-        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(20)])
-        copied(bed.lab, mirror, {mirror.topic: 20})
-        headed = Bed(bed.lab, bed.toolbox, mirror)
+def test_headers_that_a_converter_has_changed_are_reported_and_can_be_left_out(
+    audited: AuditedFlow,
+) -> None:
+    with sample_connectors.mirror(audited.lab, "headed", partitions=1) as mirror:
+        send(audited.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(20)])
+        copied(audited.lab, mirror, {mirror.topic: 20})
+        headed = AuditedFlow(audited.lab, audited.toolbox, mirror)
         (one,) = headed.audit(status=1)["partitions"]
         report = headed.audit("--no-headers", status=0)
     meant = sum(bool(record(mirror.topic, number)[2]) for number in range(20))
@@ -258,7 +262,9 @@ def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: 
     assert report["unexplained"] == 0
 
 
-def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(bed: Bed) -> None:
+def test_what_a_filter_drops_is_put_down_to_it_only_where_an_operator_accepts_that(
+    audited: AuditedFlow,
+) -> None:
     drop = {
         "header.converter": AS_THEY_ARE,
         "predicates": "empty",
@@ -267,12 +273,12 @@ def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(
         "transforms.drop.type": f"{TRANSFORMS}.Filter",
         "transforms.drop.predicate": "empty",
     }
-    with sample_connectors.mirror(bed.lab, "filtered", drop, partitions=1) as mirror:
+    with sample_connectors.mirror(audited.lab, "filtered", drop, partitions=1) as mirror:
         sent = [record(mirror.topic, number) for number in range(98)]
         dropped = [number for number, (_, value, _) in enumerate(sent) if value is None]
-        send(bed.lab.west, mirror.topic, sent)
-        copied(bed.lab, mirror, {mirror.topic: 98})
-        filtered = Bed(bed.lab, bed.toolbox, mirror)
+        send(audited.lab.west, mirror.topic, sent)
+        copied(audited.lab, mirror, {mirror.topic: 98})
+        filtered = AuditedFlow(audited.lab, audited.toolbox, mirror)
         (one,) = filtered.audit(status=1)["partitions"]
         accepted = filtered.audit("--accept-transforms", status=0)
     assert [
@@ -287,7 +293,9 @@ def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(
     assert accepted["unexplained"] == 0
 
 
-def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(bed: Bed) -> None:
+def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(
+    audited: AuditedFlow,
+) -> None:
     """The second one sees the name that the first one gives, and is kept from other topics."""
     chain = {
         "header.converter": AS_THEY_ARE,
@@ -304,18 +312,18 @@ def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(b
         "transforms.tidy.predicate": "others",
         "transforms.tidy.negate": "true",
     }
-    bed.lab.create_topic("east", "copy-of-routed", 1)
-    with sample_connectors.mirror(bed.lab, "routed", chain, partitions=1) as mirror:
-        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
-        copied(bed.lab, mirror, {mirror.topic: 50})
-        (one,) = Bed(bed.lab, bed.toolbox, mirror).audit(status=0)["partitions"]
+    audited.lab.create_topic("east", "copy-of-routed", 1)
+    with sample_connectors.mirror(audited.lab, "routed", chain, partitions=1) as mirror:
+        send(audited.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
+        copied(audited.lab, mirror, {mirror.topic: 50})
+        (one,) = AuditedFlow(audited.lab, audited.toolbox, mirror).audit(status=0)["partitions"]
     assert one["downstream_topic"] == "copy-of-routed"
     assert (one["upstream_records"], one["downstream_records"]) == (50, 50)
     assert one["findings"] == []
 
 
 def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_named(
-    bed: Bed, tmp_path: Path
+    audited: AuditedFlow, tmp_path: Path
 ) -> None:
     dated = {
         "header.converter": AS_THEY_ARE,
@@ -323,8 +331,8 @@ def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_n
         "transforms.date.type": f"{TRANSFORMS}.TimestampRouter",
         "transforms.date.topic.format": "dated-${topic}",
     }
-    bed.lab.create_topic("east", "dated-dated-w.dated-topic", 1)
-    toolbox = Toolbox(bed.lab, directory=tmp_path)
+    audited.lab.create_topic("east", "dated-dated-w.dated-topic", 1)
+    toolbox = Toolbox(audited.lab, directory=tmp_path)
     flow = {
         "source": "dated-w",
         "target": "dated-e",
@@ -336,11 +344,11 @@ def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_n
     }
     named = toolbox.config.read_text() + f"flows: {json.dumps([flow])}\n"
     toolbox.config.write_text(named)
-    with sample_connectors.mirror(bed.lab, "dated", dated, partitions=1) as mirror:
-        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
-        copied(bed.lab, mirror, {mirror.topic: 50})
-        refused = bed.toolbox.own("history", "audit", "--flow", mirror.name, status=7)
-        (one,) = Bed(bed.lab, toolbox, mirror).audit(status=0)["partitions"]
+    with sample_connectors.mirror(audited.lab, "dated", dated, partitions=1) as mirror:
+        send(audited.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
+        copied(audited.lab, mirror, {mirror.topic: 50})
+        refused = audited.toolbox.own("history", "audit", "--flow", mirror.name, status=7)
+        (one,) = AuditedFlow(audited.lab, toolbox, mirror).audit(status=0)["partitions"]
     assert "(TimestampRouter)" in refused.said
     assert "flows[].copies" in refused.said
     assert one["downstream_topic"] == "dated-dated-w.dated-topic"

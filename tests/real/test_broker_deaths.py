@@ -57,12 +57,12 @@ def lab() -> Iterator[Lab]:
         yield running
 
 
-def test_log_bounds_asked_for_while_a_broker_dies_are_true_or_absent(lab: Lab) -> None:
+def test_log_bounds_requested_while_a_broker_dies_are_true_or_absent(lab: Lab) -> None:
     admin = KafkaAdmin("west", {"bootstrap.servers": lab.west})
     observed: set[LogBounds] = set()
     ended = threading.Event()
 
-    def ask() -> None:
+    def poll() -> None:
         while not ended.is_set():
             try:
                 observed.update(admin.bounds(WANTED, stable=False).values())
@@ -73,7 +73,7 @@ def test_log_bounds_asked_for_while_a_broker_dies_are_true_or_absent(lab: Lab) -
         if not observed:
             raise NotYet("no answer")
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=poll)
     thread.start()
     try:
         until("a first answer", check_answered, timeout_s=BACK_S_MAX)
@@ -106,7 +106,7 @@ def test_log_bounds_are_back_soon_after_their_broker(lab: Lab) -> None:
 def test_a_group_whose_coordinator_was_gone_does_not_end_the_process(
     lab: Lab, tmp_path: Path
 ) -> None:
-    with asking(ASKS_FOR_OFFSETS, lab, tmp_path) as await_answer:
+    with running_program(ASKS_FOR_OFFSETS, lab, tmp_path) as await_answer:
         await_answer({"3"})
         for failed_first in (False, True, False):
             lab.kill("west")
@@ -120,7 +120,7 @@ def test_a_group_whose_coordinator_stood_still_does_not_end_the_process(
     lab: Lab, tmp_path: Path
 ) -> None:
     os.kill(lab.pids["west"], signal.SIGSTOP)
-    with asking(ASKS_FOR_MEMBERS, lab, tmp_path) as await_answer:
+    with running_program(ASKS_FOR_MEMBERS, lab, tmp_path) as await_answer:
         try:
             await_answer({"timeout", "unreachable"}, times=3)
         finally:
@@ -132,7 +132,7 @@ def test_a_group_whose_coordinator_stood_still_does_not_end_the_process(
 
 
 @contextmanager
-def asking(program: str, lab: Lab, tmp_path: Path) -> Iterator[Callable[..., None]]:
+def running_program(program: str, lab: Lab, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """The program while it runs; what is yielded waits for answers of it that are wanted."""
     log = tmp_path / "answers"
     command = [sys.executable, "-c", program, lab.west, WEST_GROUP]

@@ -52,7 +52,7 @@ def reload(product: Product) -> httpx.Response:
     return httpx.post(f"{product.url}/-/reload", trust_env=False, timeout=90.0)
 
 
-def test_a_topic_made_anew_is_read_anew(lab: Lab, alone: Product) -> None:
+def test_a_topic_recreated_is_read_again(lab: Lab, alone: Product) -> None:
     assert positions(alone) == {"filename=/a": 5, "filename=/b": 7}
     admin = AdminClient({"bootstrap.servers": lab.east})  # has to outlive its answer
     admin.delete_topics([OFFSETS])[OFFSETS].result(10)

@@ -16,7 +16,7 @@ ROUNDS = 20
 
 
 def test_whatever_goes_wrong_nothing_untrue_is_served_and_all_comes_back_by_itself() -> None:
-    with chaos.bed() as environment:
+    with chaos.run_arena() as environment:
         report = chaos.run(environment, seed=SEED, rounds=ROUNDS)
     assert set(report.rounds) == set(Kind), "\n".join(report.lines())
     assert report.sound, "\n".join(report.lines())

@@ -143,7 +143,7 @@ def test_the_notes_name_only_what_is_there(kube: Kubernetes, variant: Path):
     assert not installed.uninstall().failed
 
 
-def test_an_upgrade_changes_what_was_asked_for_and_a_rollback_takes_it_back(
+def test_an_upgrade_changes_what_was_requested_and_a_rollback_takes_it_back(
     kube: Kubernetes, tmp_path: Path
 ):
     least = CHART / "ci" / "default-values.yaml"
@@ -191,7 +191,7 @@ def test_tables_and_journal_outlive_the_release_unless_somebody_said_otherwise(
 # --- what its account may do ---------------------------------------------------------------------
 
 
-class Asked(NamedTuple):
+class AllowedRequest(NamedTuple):
     """A request, and in what `Allowed` it is allowed."""
 
     verb: str
@@ -211,41 +211,41 @@ NEW = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "da
 
 ASKED = [
     *(
-        Asked("GET", f"{STRIMZI}/kafka/{kind}", at=READING)
+        AllowedRequest("GET", f"{STRIMZI}/kafka/{kind}", at=READING)
         for kind in ("kafkas", "kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s")
     ),
-    Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors/orders", at=READING),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", STOP, CHANGING),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", NOTE, CHANGING),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkamirrormaker2s/none", NOTE, CHANGING),
-    Asked("POST", f"{CORE}/kafka/configmaps", NEW, CHANGING),
-    Asked("GET", f"{CORE}/kafka/configmaps/kept", at=CHANGING),
-    Asked("PATCH", f"{CORE}/kafka/configmaps/kept", {"data": {"a": "b"}}, CHANGING),
-    Asked("GET", f"{CORE}/kafka/secrets/named", at=NAMED),
+    AllowedRequest("GET", f"{STRIMZI}/kafka/kafkaconnectors/orders", at=READING),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", STOP, CHANGING),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders", NOTE, CHANGING),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkamirrormaker2s/none", NOTE, CHANGING),
+    AllowedRequest("POST", f"{CORE}/kafka/configmaps", NEW, CHANGING),
+    AllowedRequest("GET", f"{CORE}/kafka/configmaps/kept", at=CHANGING),
+    AllowedRequest("PATCH", f"{CORE}/kafka/configmaps/kept", {"data": {"a": "b"}}, CHANGING),
+    AllowedRequest("GET", f"{CORE}/kafka/secrets/named", at=NAMED),
     # Never.
-    Asked("DELETE", f"{STRIMZI}/kafka/kafkaconnectors/orders"),
-    Asked("DELETE", f"{STRIMZI}/kafka/kafkaconnectors"),
-    Asked("DELETE", f"{STRIMZI}/kafka/kafkamirrormaker2s/none"),
-    Asked("DELETE", f"{CORE}/kafka/configmaps/kept"),
-    Asked("POST", f"{STRIMZI}/kafka/kafkaconnectors", CONNECTOR),
-    Asked("PUT", f"{STRIMZI}/kafka/kafkaconnectors/orders", CONNECTOR),
-    Asked("GET", f"{STRIMZI}/kafka/kafkaconnectors?watch=true&timeoutSeconds=1"),
-    Asked("PUT", f"{CORE}/kafka/configmaps/kept", KEPT),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnects/lab", {"spec": {"replicas": 0}}),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkas/east", {"metadata": {"labels": {"a": "b"}}}),
-    Asked("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders/status", {"status": {}}),
-    Asked("GET", f"{CORE}/kafka/configmaps"),
-    Asked("GET", f"{CORE}/kafka/secrets"),
-    Asked("GET", f"{CORE}/kafka/secrets/other"),
-    Asked("PATCH", f"{CORE}/kafka/secrets/named", {"stringData": {"a": "b"}}),
-    Asked("GET", f"{CORE}/kafka/pods"),
-    Asked("GET", f"{STRIMZI}/elsewhere/kafkaconnectors"),
-    Asked("PATCH", f"{STRIMZI}/elsewhere/kafkaconnectors/orders", STOP),
-    Asked("GET", f"{CORE}/elsewhere/secrets/named"),
-    Asked("GET", f"{CORE}/elsewhere/configmaps/kept"),
-    Asked("GET", "/apis/kafka.strimzi.io/v1/kafkaconnectors"),
-    Asked("GET", f"{CORE}/monitoring/secrets/offsetwatch-config"),
-    Asked("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}}),
+    AllowedRequest("DELETE", f"{STRIMZI}/kafka/kafkaconnectors/orders"),
+    AllowedRequest("DELETE", f"{STRIMZI}/kafka/kafkaconnectors"),
+    AllowedRequest("DELETE", f"{STRIMZI}/kafka/kafkamirrormaker2s/none"),
+    AllowedRequest("DELETE", f"{CORE}/kafka/configmaps/kept"),
+    AllowedRequest("POST", f"{STRIMZI}/kafka/kafkaconnectors", CONNECTOR),
+    AllowedRequest("PUT", f"{STRIMZI}/kafka/kafkaconnectors/orders", CONNECTOR),
+    AllowedRequest("GET", f"{STRIMZI}/kafka/kafkaconnectors?watch=true&timeoutSeconds=1"),
+    AllowedRequest("PUT", f"{CORE}/kafka/configmaps/kept", KEPT),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnects/lab", {"spec": {"replicas": 0}}),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkas/east", {"metadata": {"labels": {"a": "b"}}}),
+    AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders/status", {"status": {}}),
+    AllowedRequest("GET", f"{CORE}/kafka/configmaps"),
+    AllowedRequest("GET", f"{CORE}/kafka/secrets"),
+    AllowedRequest("GET", f"{CORE}/kafka/secrets/other"),
+    AllowedRequest("PATCH", f"{CORE}/kafka/secrets/named", {"stringData": {"a": "b"}}),
+    AllowedRequest("GET", f"{CORE}/kafka/pods"),
+    AllowedRequest("GET", f"{STRIMZI}/elsewhere/kafkaconnectors"),
+    AllowedRequest("PATCH", f"{STRIMZI}/elsewhere/kafkaconnectors/orders", STOP),
+    AllowedRequest("GET", f"{CORE}/elsewhere/secrets/named"),
+    AllowedRequest("GET", f"{CORE}/elsewhere/configmaps/kept"),
+    AllowedRequest("GET", "/apis/kafka.strimzi.io/v1/kafkaconnectors"),
+    AllowedRequest("GET", f"{CORE}/monitoring/secrets/offsetwatch-config"),
+    AllowedRequest("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}}),
 ]
 GIVEN: dict[str, Json] = {
     "nothing": {"enabled": False},
@@ -256,7 +256,7 @@ GIVEN: dict[str, Json] = {
 
 
 @pytest.fixture(scope="module", params=GIVEN)
-def given(
+def access(
     request: pytest.FixtureRequest, kube: Kubernetes, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, httpx.Client]]:
     """What was given, and a client with the account's own token."""
@@ -284,9 +284,9 @@ def given(
 
 @pytest.mark.parametrize("requests", ASKED, ids=lambda item: f"{item.verb} {item.path}")
 def test_the_account_may_do_what_is_needed_and_nothing_else(
-    given: tuple[str, httpx.Client], requests: Asked
+    access: tuple[str, httpx.Client], requests: AllowedRequest
 ):
-    what, client = given
+    what, client = access
     headers = {"Content-Type": "application/json"}
     if requests.verb == "PATCH":
         headers = {"Content-Type": "application/merge-patch+json"}

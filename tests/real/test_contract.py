@@ -13,9 +13,9 @@ import pytest
 
 from lab import Lab
 from tests.contract import malformed_bodies, scenarios, scenarios_trouble, sequences
-from tests.contract.clusters import ModelSite
+from tests.contract.clusters import ModelCluster
 from tests.real.conftest import KAFKA
-from tests.real.contract_cluster import RealSite
+from tests.real.contract_cluster import LabCluster
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
@@ -31,38 +31,38 @@ Job = Callable[[], object]
 
 
 @pytest.fixture(scope="module")
-def site(lab: Lab) -> Iterator[RealSite]:
-    built = RealSite(lab, KAFKA)
+def cluster(lab: Lab) -> Iterator[LabCluster]:
+    built = LabCluster(lab, KAFKA)
     yield built
     built.close()
 
 
 @pytest.fixture(scope="module")
-def acted(site: RealSite) -> Iterator[dict[object, Future[object]]]:
+def acted(cluster: LabCluster) -> Iterator[dict[object, Future[object]]]:
     """All of it, under way at the same time, each on connectors of its own. What hangs comes last:
     it keeps the worker's one thread busy for the others.
     """
     jobs: dict[object, Job] = {}
     for kind in KINDS:
-        jobs[kind] = lambda kind=kind: malformed_bodies.told(site, kind, f"odd-{kind}")
+        jobs[kind] = lambda kind=kind: malformed_bodies.send_bodies(cluster, kind, f"odd-{kind}")
     for name in [item.__name__ for item in scenarios.ALL]:
-        jobs[name] = _scenario(site, name)
+        jobs[name] = _scenario(cluster, name)
     for seed in SEEDS:
-        jobs[seed] = lambda seed=seed: sequences.play(site, seed, f"drawn-{seed}", KAFKA)
+        jobs[seed] = lambda seed=seed: sequences.play(cluster, seed, f"drawn-{seed}", KAFKA)
     for name in [item.__name__ for item in scenarios_trouble.ZOMBIES]:
-        jobs[name] = _scenario(site, name)
+        jobs[name] = _scenario(cluster, name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {key: pool.submit(job) for key, job in jobs.items()}
 
 
-def _scenario(cluster: RealSite, name: str) -> Job:
+def _scenario(cluster: LabCluster, name: str) -> Job:
     number = list(SCENARIOS).index(name)
     return lambda: SCENARIOS[name](cluster, f"contract-{number}")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_bodies_are_answered_by_the_model_as_by_real_connect(acted, kind):
-    model = malformed_bodies.told(ModelSite(KAFKA), kind, f"odd-{kind}")
+    model = malformed_bodies.send_bodies(ModelCluster(KAFKA), kind, f"odd-{kind}")
     for real, reports in zip(acted[kind].result(), model, strict=True):
         assert reports == real
 

@@ -13,7 +13,7 @@ from lab import Lab
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import unchanged
-from tests.real.daemon_series import becomes, eventually, settled, total
+from tests.real.daemon_series import await_replicated, becomes, eventually, total
 
 pytestmark = pytest.mark.real
 
@@ -124,7 +124,7 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
 
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
-    settled(lab, product)
+    await_replicated(lab, product)
     document = json.loads(product.cli("explain", "mm2-source", "--json"))
     assert document["problems"] == []
     flow = document["flow"]

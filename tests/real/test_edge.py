@@ -15,7 +15,15 @@ from lab import Lab, Load
 from lab.check import compare
 from lab.cluster.connector_configs import file_source
 from lab.product.offsetwatch import Product
-from tests.real.daemon_series import MIRRORED, becomes, eventually, samples, scraped, settled, total
+from tests.real.daemon_series import (
+    MIRRORED,
+    await_replicated,
+    becomes,
+    eventually,
+    samples,
+    scraped,
+    total,
+)
 from tools.promtool import check_metrics
 
 pytestmark = pytest.mark.real
@@ -38,7 +46,7 @@ def test_positions_lags_and_sinks_equal_rest_and_brokers(lab: Lab, product: Prod
             and total(product, "sink_lag_records") is not None
         ),
     )
-    settled(lab, product)
+    await_replicated(lab, product)
     for tally in (compare.with_rest(product, lab), compare.with_brokers(product, lab)):
         assert tally.mismatches == []
         assert tally.compared >= 7
@@ -48,7 +56,7 @@ def test_caught_up_is_lag_0_a_stopped_mm2_lags_by_n_and_grows_and_returns_to_0(
     lab: Lab, product: Product
 ) -> None:
     lab.produce("west", "orders", 30)
-    settled(lab, product)
+    await_replicated(lab, product)
     lab.stop_connector("mm2-source")
     lab.produce("west", "orders", 7, partitions=[1])
     labels = {"topic": "orders", "partition": "1", "connector": "mm2-source"}
@@ -67,7 +75,7 @@ def test_caught_up_is_lag_0_a_stopped_mm2_lags_by_n_and_grows_and_returns_to_0(
 def test_position_log_end_and_lag_add_up_in_every_scrape_under_load(
     lab: Lab, product: Product
 ) -> None:
-    settled(lab, product)
+    await_replicated(lab, product)
     checked = 0
     with Load(lab, rate_per_s=200.0):
         for _ in range(15):
@@ -86,7 +94,7 @@ def test_a_rewind_by_hand_shows_the_old_offset_although_the_syncs_are_ahead(
     lab: Lab, product: Product
 ) -> None:
     lab.produce("west", "payments", 60)
-    settled(lab, product)
+    await_replicated(lab, product)
     labels = {"topic": "payments", "partition": "0", "connector": "mm2-source"}
     before = total(product, "mm2_replicated_offset", **labels)
     assert before is not None
@@ -139,7 +147,7 @@ def test_a_reset_takes_the_position_away_and_counts(lab: Lab, product: Product) 
 def test_a_dead_worker_takes_its_series_down_and_the_topics_stay(
     lab: Lab, product: Product
 ) -> None:
-    settled(lab, product)
+    await_replicated(lab, product)
     lab.kill("connect-1")
     try:
         becomes(product, 0, "input_up", kind="connect_rest", connect_cluster="lab")
@@ -157,7 +165,7 @@ def test_a_dead_worker_takes_its_series_down_and_the_topics_stay(
 def test_a_dead_upstream_broker_takes_lag_down_and_what_does_not_depend_on_it_stays(
     lab: Lab, product: Product
 ) -> None:
-    settled(lab, product)
+    await_replicated(lab, product)
     lab.kill("west")
     try:
         becomes(product, 0, "input_up", kind="log_ends", kafka="west")
@@ -189,7 +197,7 @@ def test_promtool_finds_nothing_to_say_of_the_output(product: Product) -> None:
 
 
 def test_the_verbs_say_what_the_daemon_says(lab: Lab, product: Product) -> None:
-    settled(lab, product)
+    await_replicated(lab, product)
     status = json.loads(product.cli("status", "--json"))
     assert status["problems"] == []
     served = product.get("/api/v1/connectors")

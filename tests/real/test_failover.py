@@ -23,7 +23,7 @@ from lab.cluster.connector_configs import (
     mm2_checkpoint,
     mm2_source,
 )
-from lab.cluster.kafka_client import ask_log_bounds, settings
+from lab.cluster.kafka_client import request_log_bounds, settings
 from lab.processes.jars import jars
 from lab.processes.java import tool
 from lab.product.offsetwatch import Product
@@ -42,20 +42,20 @@ LANDING = ROOT / "lab" / "check" / "Landing.java"
     scope="module",
     params=["product", pytest.param("exact_product", marks=pytest.mark.proof)],
 )
-def site(request: pytest.FixtureRequest) -> tuple[Lab, Product]:
+def lab_and_product(request: pytest.FixtureRequest) -> tuple[Lab, Product]:
     """With and without exactly-once support, which leaves markers in what it copies."""
     lab = {"product": "lab", "exact_product": "exact"}[request.param]
     return request.getfixturevalue(lab), request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")
-def copied(site: tuple[Lab, Product]) -> dict[str, list[str | None]]:
+def copied(lab_and_product: tuple[Lab, Product]) -> dict[str, list[str | None]]:
     """Topics with 3,000 records each, copied whole: the values at each upstream offset.
 
     They arrive in parts, so that there are syncs; one topic is written in transactions, whose
     markers are not copied.
     """
-    written, (lab, _) = {}, site
+    written, (lab, _) = {}, lab_and_product
     for topic in (PLAIN, TRANSACTED):
         lab.create_topic("west", topic, 1)
     for topic in (PLAIN, TRANSACTED):
@@ -78,7 +78,7 @@ def coarse(lab: Lab, product: Product, topic: str) -> int:
     values = log(lab.west, topic)
     group = f"moves-{topic}"
     lab.commit("west", group, topic, {0: 2700})
-    view = settled_landing(lab, product, group, {topic: 2700})[topic]
+    view = await_translated(lab, product, group, {topic: 2700})[topic]
     again, skipped = moved(lab, topic, values, 2700, view["landing"])
     assert (view["reread_records"], view["skip_records"]) == (again, skipped), view
     return again
@@ -118,7 +118,7 @@ def read_to_end(consumer: Consumer, topic: str, start: int) -> tuple[int, list[M
     partition = TopicPartition(topic, 0, start)
     consumer.assign([partition])
     _, end = until(
-        f"the end of {topic}", lambda: ask_log_bounds(consumer, topic, 0), timeout_s=WAIT_S_MAX
+        f"the end of {topic}", lambda: request_log_bounds(consumer, topic, 0), timeout_s=WAIT_S_MAX
     )
     results: list[Message] = []
 
@@ -206,7 +206,7 @@ def known(
     return results
 
 
-def settled_landing(
+def await_translated(
     lab: Lab, product: Product, group: str, offsets: Mapping[str, int]
 ) -> dict[str, dict[str, Any]]:
     """Once the checkpoint of this offset is there (until then there may be one of an offset before
@@ -260,16 +260,16 @@ def holds(lab: Lab, topic: str, view: dict[str, Any], again: int, skipped: int) 
 
 
 def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
-    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
+    lab_and_product: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
-    lab, product = site
+    lab, product = lab_and_product
     offsets = {"early": 40, "late": 2700, "end": RECORDS}
     for name, offset in offsets.items():
         for topic in copied:
             lab.commit("west", f"moves-{name}", topic, {0: offset})
     for name, offset in offsets.items():
         group = f"moves-{name}"
-        result = settled_landing(lab, product, group, dict.fromkeys(copied, offset))
+        result = await_translated(lab, product, group, dict.fromkeys(copied, offset))
         for topic, values in copied.items():
             view = result[topic]
             holds(lab, topic, view, *moved(lab, topic, values, offset, view["landing"]))
@@ -280,9 +280,9 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
 
 
 def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2_syncs(
-    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
+    lab_and_product: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
-    lab, product = site
+    lab, product = lab_and_product
     config = mm2_checkpoint(upstream=lab.west, downstream=lab.east)
     synced = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "2"}
     lab.create(MM2_CHECKPOINT, {**config, **synced})
@@ -327,9 +327,9 @@ def test_a_group_at_2700_that_only_an_early_sync_translates_reads_nearly_everyth
 
 
 def test_a_group_that_is_ahead_at_the_target_skips_what_we_say(
-    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
+    lab_and_product: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
-    lab, product = site
+    lab, product = lab_and_product
     group, offset, ahead = "moves-ahead", 1500, 1600
     for topic in copied:
         lab.commit("west", group, topic, {0: offset})
@@ -347,9 +347,9 @@ def test_a_group_that_is_ahead_at_the_target_skips_what_we_say(
 
 
 def test_the_newest_checkpoints_and_the_heartbeat_of_the_flow_are_dated(
-    site: tuple[Lab, Product], copied: dict[str, list[str | None]]
+    lab_and_product: tuple[Lab, Product], copied: dict[str, list[str | None]]
 ) -> None:
-    _, product = site
+    _, product = lab_and_product
     flow = {"connect_cluster": "lab", "source": UPSTREAM, "target": DOWNSTREAM}
     (beat,) = samples(product, "mm2_heartbeat_last_timestamp_seconds", **flow).values()
 

@@ -26,7 +26,7 @@ from offsetwatch.history.failover_report import inputs
 from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples
 from offsetwatch.history.tables import reader
 from tests.real.daemon_series import WAIT_S_MAX
-from tests.real.test_failover import log, moved, same_count, settled_landing, write
+from tests.real.test_failover import await_translated, log, moved, same_count, write
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
@@ -71,7 +71,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
     met: dict[tuple[float, float], tuple[int, int, int, int]] = {}
     for end in ENDS:
         consume(lab, end)
-        view: dict[str, Any] = settled_landing(lab, product, GROUP, {TOPIC: end})[TOPIC]
+        view: dict[str, Any] = await_translated(lab, product, GROUP, {TOPIC: end})[TOPIC]
         since = time.time()
         product.run_pipeline()  # samples before and after
         again, skipped = moved(lab, TOPIC, values, end, view["landing"])

@@ -48,7 +48,7 @@ def landed(product: Product) -> None:
         raise NotYet(str(groups))
 
 
-def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
+def test_states_checkpoints_log_ends_and_groups_are_retained_and_secrets_are_not(
     lab: Lab, product: Product, tmp_path: Path
 ) -> None:
     lab.create_topic("west", TOPIC, 1)

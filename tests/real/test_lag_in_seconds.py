@@ -16,7 +16,7 @@ from lab.cluster.connector_configs import MM2_SOURCE, file_sink
 from lab.cluster.kafka_client import settings
 from lab.moments import seconds
 from lab.product.offsetwatch import Product
-from tests.real.daemon_series import MIRRORED, becomes, eventually, settled, total
+from tests.real.daemon_series import MIRRORED, await_replicated, becomes, eventually, total
 
 pytestmark = pytest.mark.real
 
@@ -50,10 +50,10 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
     lab.append_lines(3)
     lab.produce("west", "orders", 30)
     lab.produce("west", "payments", 20)
-    settled(lab, product)
+    await_replicated(lab, product)
     with Load(lab, rate_per_s=50.0), MirrorLatency(lab.pids["connect-1"]) as latency:
         try:
-            oldest = lag_while_stalled.stand_still(lab, product)
+            oldest = lag_while_stalled.pause_mirror(lab, product)
             moments = lag_while_stalled.record(product, latency, STILL_S)
             assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
             assert lag_while_stalled.frozen(moments)

@@ -35,13 +35,13 @@ def of(flow: Flow) -> dict[str, str]:
     return {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
 
 
-def told(product: Product, flow: Flow) -> list[tuple[str, int, int]]:
+def list_losses(product: Product, flow: Flow) -> list[tuple[str, int, int]]:
     flows = product.get("/api/v1/flows")["flows"]
     (result,) = [mirror_flow for mirror_flow in flows if mirror_flow["connector"] == flow.connector]
     return [(loss["cause"], loss["first"], loss["last"]) for loss in result["losses"]]
 
 
-def looked_at(product: Product, flow: Flow) -> None:
+def await_position(product: Product, flow: Flow) -> None:
     """The daemon knows the position, and has the log's bounds for it."""
 
     def known() -> bool:
@@ -55,7 +55,7 @@ def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_s
 ) -> None:
     flow = begin(Flow(lab, "unseen"), records=30)
     with watching(lab, tmp_path, ends_s=1.0) as product:
-        looked_at(product, flow)
+        await_position(product, flow)
         product.kill_daemon()
         action = losses.retention_overtakes(flow)
         assert action.lost == (30, 54)
@@ -66,20 +66,20 @@ def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_s
         losses.copy_on(flow)
         product.kill_daemon()
         product.start_daemon()
-        looked_at(product, flow)
+        await_position(product, flow)
         becomes(product, 15, "mm2_retention_headroom_records", **of(flow))
         assert total(product, "mm2_lost_records_total", **of(flow)) == 25
-        assert told(product, flow) == [("retention", 30, 54)]
+        assert list_losses(product, flow) == [("retention", 30, 54)]
         assert "30" in product.cli("explain", flow.connector, status=0)
     end(flow)
 
 
-def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
+def test_a_topic_recreated_while_the_daemon_is_down_is_found_at_its_start_once(
     lab: Lab, tmp_path: Path
 ) -> None:
     flow = begin(Flow(lab, "renewed"), records=40)
     with watching(lab, tmp_path, ends_s=1.0) as product:
-        looked_at(product, flow)
+        await_position(product, flow)
         product.kill_daemon()
         action = losses.recreated_grown(flow)
         assert action.lost == (0, 39)
@@ -90,19 +90,19 @@ def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
         becomes(product, 40, "mm2_lost_records_total", **of(flow), cause="recreated")
         product.kill_daemon()
         product.start_daemon()
-        looked_at(product, flow)
+        await_position(product, flow)
         assert total(product, "mm2_topic_recreations_total", connector=flow.connector) == 1
-        assert told(product, flow) == [("recreated", 0, 39)]
+        assert list_losses(product, flow) == [("recreated", 0, 39)]
     end(flow)
 
 
-def test_a_jump_between_two_looks_is_told_by_the_syncs(lab: Lab, tmp_path: Path) -> None:
+def test_a_jump_between_two_polls_is_reported_by_the_syncs(lab: Lab, tmp_path: Path) -> None:
     """MM2 is behind the log start for a moment only, and stands beyond it at the next look."""
     flow = begin(Flow(lab, "jumped"), records=30)
     with watching(lab, tmp_path, ends_s=SELDOM_S) as product:
-        looked_at(product, flow)
+        await_position(product, flow)
         losses.retention_overtakes(flow)
         losses.copy_on(flow)
         becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
-        assert told(product, flow) == [("retention", 30, 54)]
+        assert list_losses(product, flow) == [("retention", 30, 54)]
     end(flow)

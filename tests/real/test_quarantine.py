@@ -348,7 +348,7 @@ def copying(
     return steps, step
 
 
-def test_the_step_copies_the_record_that_was_looked_at_and_no_other(
+def test_the_step_copies_the_record_that_was_inspected_and_no_other(
     lab, topic, reader, kafkas, tmp_path
 ):
     written(lab, topic, *((b"k", b"v%d" % number, HEADERS) for number in range(4)))

@@ -59,7 +59,7 @@ def becomes(mirror: Mirror, expected: dict[int, list[str]]) -> None:
         pytest.param("doctor", {OK, FOUND}, "lab", id="doctor"),
     ],
 )
-def test_what_is_only_asked_is_answered(
+def test_what_is_only_queried_is_answered(
     shell: Shell, command: str, may_end: set[int], names: str
 ) -> None:
     done = shell.run(f"offsetwatch {command} --config F")
@@ -78,7 +78,7 @@ def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
 
 
 @pytest.mark.full
-def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
+def test_a_reset_by_a_properties_file_says_what_it_would_do_and_queries(
     exact: Lab, tmp_path: Path
 ) -> None:
     """It would reset every topic of that flow, which others use: so it is not agreed to here."""

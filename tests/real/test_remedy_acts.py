@@ -8,24 +8,24 @@ import pytest
 
 from lab.stories import cluster_actions
 from lab.stories.sinks import NOT_JSON
-from tests.real.remediation_stories import SKIP, Stories, Told, asked
+from tests.real.remediation_stories import SKIP, Stories, StoryResult, list_requests
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 IN_TOPIC = "east/offsetwatch.quarantine-"
 
 
-def skipped(report: Told, moment: str, before: int = 0) -> dict:
+def skipped(report: StoryResult, moment: str, before: int = 0) -> dict:
     """The offsets that a skip has set, once it is clear that it asked for nothing else."""
     changes = report.changes[moment][before:]
-    assert asked(changes) == SKIP
+    assert list_requests(changes) == SKIP
     assert {change.reached for change in changes} == {1}
     assert report.ends[moment]["ending"] == "succeeded"
     (pair,) = json.loads(changes[1].body)["offsets"]
     return pair
 
 
-def test_a_bad_record_is_skipped_exactly_once_a_person_approves_it(remedies: Stories) -> None:
+def test_a_bad_record_is_skipped_exactly_once_an_operator_approves_it(remedies: Stories) -> None:
     sink = remedies["sink"]
     poison, _ = sink.values["poison"]
     assert sink.values["first against"] == {"proven"}
@@ -46,7 +46,7 @@ def test_the_next_one_is_skipped_by_itself_where_that_is_allowed(remedies: Stori
     assert lines == expected
 
 
-def test_what_was_skipped_stands_in_quarantine_to_the_byte(remedies: Stories) -> None:
+def test_what_was_skipped_is_in_quarantine_to_the_byte(remedies: Stories) -> None:
     sink = remedies["sink"]
     rows = {item["offset"]: item for item in sink.values["quarantine"]}
     assert set(rows) == set(sink.values["poison"])
@@ -88,12 +88,12 @@ def test_a_connector_is_stopped_for_what_we_found_and_never_for_what_an_alert_sa
     assert "recopy" in stop.values["evidence"]
 
 
-def test_what_was_stopped_stays_so_until_a_person_has_it_run_again(remedies: Stories) -> None:
+def test_what_was_stopped_stays_so_until_an_operator_has_it_run_again(remedies: Stories) -> None:
     stop = remedies["stop"]
     assert stop.values["states"] == ("STOPPED",)
     assert stop.values["held"] is not None
     assert stop.values["states later"] == ("RUNNING", "RUNNING")
-    assert asked(stop.changes["all"]) == ["PUT /stop"]
+    assert list_requests(stop.changes["all"]) == ["PUT /stop"]
 
 
 def test_what_failed_for_something_that_is_back_is_restarted_and_delivers_all(
@@ -102,7 +102,7 @@ def test_what_failed_for_something_that_is_back_is_restarted_and_delivers_all(
     report = remedies["away"]
     assert report.ends["restart"]["ending"] == "succeeded"
     (change,) = report.changes["put"]
-    assert asked([change]) == ["POST /restart"]
+    assert list_requests([change]) == ["POST /restart"]
     assert "onlyFailed=true" in change.path
     rows, expected = report.values["rows"]
     assert rows == expected

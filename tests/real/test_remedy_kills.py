@@ -29,5 +29,5 @@ def test_no_record_is_lost_when_the_daemon_dies_inside_a_plan(lab: Lab, tmp_path
 # Four to eight minutes: a request in doubt is waited for.
 @pytest.mark.full
 def test_no_record_is_lost_and_no_connector_forgotten_when_the_daemon_dies_inside_plans() -> None:
-    with remediation.bed() as (lab, directory):
+    with remediation.lab_and_folder() as (lab, directory):
         check(lab, directory, 10)

@@ -20,7 +20,7 @@ def test_a_default_install_changes_nothing_whatever_it_is_shown(
     """The stage's daemon has no `remedy:`, and sees all that others are told to act on. Beside it
     standard connectors work under load.
     """
-    remedies.all_told()
+    remedies.await_all()
     journal = json.loads(watched.product.cli("journal", "tail", "--lines", "10000", "--json"))
     reports = [item["record"] for item in journal]
     refused = [item for item in reports if item["record"] == "refused"]

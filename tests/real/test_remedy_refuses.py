@@ -10,7 +10,14 @@ from lab.cluster.connector_configs import FILE_SINK, FILE_SOURCE, MM2_HEARTBEAT,
 from lab.product.remediating_daemon import reasons
 from lab.waiting import NotYet, until
 from tests.real.observed_findings import Stage
-from tests.real.remediation_stories import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_again
+from tests.real.remediation_stories import (
+    SEEN_S_MAX,
+    SKIP,
+    Stories,
+    await_rounds,
+    guarded,
+    list_requests,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 
@@ -26,7 +33,7 @@ def test_a_batch_of_which_nothing_can_be_read_is_not_skipped_through(remedies: S
 def test_a_schema_that_breaks_one_record_after_the_other_costs_two(remedies: Stories) -> None:
     schema = remedies["schema"]
     assert [schema.ends[nth]["ending"] for nth in ("first", "second")] == ["succeeded"] * 2
-    assert asked(schema.changes["all"]) == SKIP * 2
+    assert list_requests(schema.changes["all"]) == SKIP * 2
     assert "breaker" in reasons(schema.refusals["third"])
     assert "breaker" in schema.values["explained"]
     assert "lab/ref-schema-sink" in schema.values["breakers"]
@@ -54,9 +61,9 @@ def test_a_bad_record_in_the_middle_of_a_batch_is_not_skipped(remedies: Stories)
     assert "committed_before_poison" in batches.values["ref-middle-sink explained"]
 
 
-def test_an_offset_is_not_set_once_a_person_has_resumed_the_connector(remedies: Stories) -> None:
+def test_an_offset_is_not_set_once_an_operator_has_resumed_the_connector(remedies: Stories) -> None:
     report = remedies["person"]
-    changes = asked(report.changes["resumes"])
+    changes = list_requests(report.changes["resumes"])
     # Seen before its tasks were back, it is asked for what the person has asked for.
     assert changes in (["PUT /stop"], ["PUT /stop", "PUT /resume"])
     assert report.ends["resumes"].get("cause") == "changed"
@@ -74,7 +81,7 @@ def test_an_offset_is_not_set_once_the_configuration_was_edited_meanwhile(
 ) -> None:
     report = remedies["person"]
     later = report.changes["edits meanwhile"][len(report.changes["edits before"]) :]
-    assert asked(later) == ["PUT /stop", "PUT /resume"]
+    assert list_requests(later) == ["PUT /stop", "PUT /resume"]
     assert "same_config" in report.ends["edits meanwhile"]["said"]
     committed, log_end = report.values["committed"]
     assert committed == log_end - 1
@@ -84,7 +91,7 @@ def test_an_offset_is_not_set_where_an_operator_has_the_connector_run_again(
     remedies: Stories,
 ) -> None:
     report = remedies["operator"]
-    assert set(asked(report.changes["all"])) <= {"PUT /stop", "PUT /resume"}
+    assert set(list_requests(report.changes["all"])) <= {"PUT /stop", "PUT /resume"}
     assert report.ends["approved"].get("ending") != "succeeded"
     assert report.values["committed"] == report.values["poison"]
 
@@ -99,7 +106,7 @@ def test_a_paused_connector_is_left_alone(remedies: Stories) -> None:
     assert "wanted_running" in paused.values[f"{name} explained"]
 
 
-def test_a_plan_for_a_connector_that_was_made_again_is_void(remedies: Stories) -> None:
+def test_a_plan_for_a_connector_that_was_recreated_is_void(remedies: Stories) -> None:
     paused = remedies["paused"]
     name = "ref-again-sink"
     assert paused.changes[name] == []
@@ -117,7 +124,7 @@ def test_a_forged_or_replayed_alert_has_nothing_done(remedies: Stories) -> None:
 
 
 @pytest.mark.parametrize("how_far", ["just past", "far past"])
-def test_a_person_cannot_have_an_offset_past_the_end(remedies: Stories, how_far: str) -> None:
+def test_an_operator_cannot_have_an_offset_past_the_end(remedies: Stories, how_far: str) -> None:
     batches = remedies["batches"]
     status, answer = batches.values[how_far]
     assert (status, answer["error"]) == (422, "refused")
@@ -128,7 +135,7 @@ def test_a_worker_that_is_killed_and_the_rebalance_after_it_are_no_reason_to_do_
     watched: Stage, remedies: Stories, tmp_path: Path
 ) -> None:
     """With a daemon that may do everything by itself, to all connectors, and at once."""
-    remedies.all_told()
+    remedies.await_all()
     lab, names = watched.lab, [FILE_SOURCE, FILE_SINK, MM2_SOURCE, MM2_HEARTBEAT]
     everything = {
         "connect": "lab",
@@ -139,17 +146,17 @@ def test_a_worker_that_is_killed_and_the_rebalance_after_it_are_no_reason_to_do_
     }
     stop_on = ["recopy", "restart_loop", "poison_suspected", "rewound"]
     with guarded(lab, tmp_path, names, mode="auto", auto=[everything], stop_on=stop_on) as daemon:
-        looks_again(daemon)
+        await_rounds(daemon)
         lab.kill("connect-2")
         try:
             for name in names:
                 moved(watched, name)
-            looks_again(daemon, rounds=5)
+            await_rounds(daemon, rounds=5)
         finally:
             lab.start_process("connect-2")
         for name in names:
             lab.wait_running(name)
-        looks_again(daemon, rounds=5)
+        await_rounds(daemon, rounds=5)
         assert daemon.journal() == []
         assert daemon.recorder.changes() == []
 

@@ -97,7 +97,7 @@ class Daemon:
                 return float(line.split()[1])
         return None
 
-    def ask(
+    def request(
         self, method: str, path: str, body: object = None, token: str = TOKEN
     ) -> httpx.Response:
         url = f"http://{LOOPBACK}:{self.control}/api/v1{path}"
@@ -152,10 +152,10 @@ def eventually(what: str, holds: Callable[[], bool], *daemons: Daemon) -> None:
 def ordered(daemons: tuple[Daemon, Daemon]) -> tuple[Daemon, Daemon]:
     """Who leads, and who follows."""
 
-    def settled() -> bool:
+    def has_one_leader() -> bool:
         return sorted(daemon.gauge("remediation_leader") or 0.0 for daemon in daemons) == [0.0, 1.0]
 
-    eventually("one leader and one that follows", settled, *daemons)
+    eventually("one leader and one that follows", has_one_leader, *daemons)
     a, b = daemons
     return (a, b) if a.gauge("remediation_leader") else (b, a)
 
@@ -167,31 +167,31 @@ def test_the_follower_answers_and_takes_nothing_down(daemons):
         return follower.gauge("remediation_journal_seq") == leader.gauge("remediation_journal_seq")
 
     eventually("the same journal", knows, *daemons)
-    refused = follower.ask("POST", "/pause", {"indefinite": True, "because": "to see"})
+    refused = follower.request("POST", "/pause", {"indefinite": True, "because": "to see"})
     assert refused.status_code == 503
     assert refused.json()["error"] == "not_leader"
     assert f"{leader.name} was the last to say that it does" in refused.json()["message"]
-    assert follower.ask("GET", "/mode").json()["mode"] == "propose"
-    hint = follower.ask("POST", "/hooks/alertmanager", HOOK, ALERTS)
+    assert follower.request("GET", "/mode").json()["mode"] == "propose"
+    hint = follower.request("POST", "/hooks/alertmanager", HOOK, ALERTS)
     assert hint.status_code == 202
     assert hint.json()["status"] == "follows"
-    assert leader.ask("POST", "/hooks/alertmanager", HOOK, ALERTS).json()["status"] == "taken"
+    assert leader.request("POST", "/hooks/alertmanager", HOOK, ALERTS).json()["status"] == "taken"
 
 
-def test_what_the_leader_takes_down_the_follower_tells(daemons):
+def test_what_the_leader_takes_down_the_follower_reports(daemons):
     leader, follower = ordered(daemons)
-    done = leader.ask("POST", "/pause", {"indefinite": True, "because": "to see"})
+    done = leader.request("POST", "/pause", {"indefinite": True, "because": "to see"})
     assert done.status_code == 200, done.text
     eventually(
         "the pause",
-        lambda: (follower.ask("GET", "/mode").json()["pause"] or {}).get("by") == "ada",
+        lambda: (follower.request("GET", "/mode").json()["pause"] or {}).get("by") == "ada",
         *daemons,
     )
-    assert leader.ask("POST", "/unpause", {"because": "seen"}).status_code == 200
-    assert follower.ask("GET", "/journal/verify").json()["intact"]
+    assert leader.request("POST", "/unpause", {"because": "seen"}).status_code == 200
+    assert follower.request("GET", "/journal/verify").json()["intact"]
 
 
-def test_verbs_on_the_state_directory_look_and_say_whom_to_ask(daemons):
+def test_verbs_on_the_state_directory_look_and_say_whom_to_query(daemons):
     leader, _ = ordered(daemons)
     where = ("--config", str(leader.config))
     refused = leader.verb("pause", "--indefinitely", "--because", "to see", *where)
@@ -210,14 +210,14 @@ def test_one_that_stood_still_follows_the_one_that_took_over(daemons):
     try:
         eventually("another leader", lambda: follower.gauge("remediation_leader") == 1.0, follower)
         body = {"indefinite": True, "because": "meanwhile"}
-        assert follower.ask("POST", "/pause", body).status_code == 200
+        assert follower.request("POST", "/pause", body).status_code == 200
     finally:
         leader.child.signal(signal.SIGCONT)
     eventually("that it follows", lambda: leader.gauge("remediation_leader") == 0.0, *daemons)
-    late = leader.ask("POST", "/unpause", {"because": "late"})
+    late = leader.request("POST", "/unpause", {"because": "late"})
     assert late.status_code == 503
     eventually("the same journals", lambda: leader.lines() == follower.lines(), *daemons)
-    assert follower.ask("GET", "/mode").json()["pause"]["because"] == "meanwhile"
+    assert follower.request("GET", "/mode").json()["pause"]["because"] == "meanwhile"
 
 
 def test_one_that_ends_is_followed_at_once_and_comes_back_as_a_follower(daemons):

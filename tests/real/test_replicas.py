@@ -69,7 +69,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoneBroker]:
 
 
 @dataclass
-class Site:
+class ReplicaTopic:
     """A topic of its own for each test."""
 
     broker: LoneBroker
@@ -95,7 +95,7 @@ class Site:
             built.stop()
             assert not (built.status.problem or "").startswith("unexpected")
 
-    def term(
+    def start_term(
         self,
         name: str = "a",
         properties: dict[str, str] | None = None,
@@ -141,8 +141,8 @@ class Site:
 
 
 @pytest.fixture
-def site(broker: LoneBroker, tmp_path: Path) -> Site:
-    return Site(broker, tmp_path)
+def replica_topic(broker: LoneBroker, tmp_path: Path) -> ReplicaTopic:
+    return ReplicaTopic(broker, tmp_path)
 
 
 def leads(replica: Replica) -> LeadershipTerm:
@@ -155,7 +155,7 @@ def leads(replica: Replica) -> LeadershipTerm:
     return until("a leader", probe, timeout_s=WAIT_S)
 
 
-def stands(replica: Replica, **expected: object) -> ReplicaStatus:
+def await_status(replica: Replica, **expected: object) -> ReplicaStatus:
     def probe() -> ReplicaStatus:
         status = replica.status
         if any(getattr(status, name) != value for name, value in expected.items()):
@@ -186,7 +186,7 @@ def written(folder: Path, term: LeadershipTerm) -> None:
         proposed = PlanProposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
         journal.append("p1", [proposed, PlanApproved(at=0.7, by="ada", plan_sha256=plan.sha256)])
         journal.open(plan, PlanOpened(at=1.0, plan=plan))
-        retained = kept_in(folder, plan.subject.connector)
+        retained = write_backup(folder, plan.subject.connector)
         journal.append(
             "p1", [StepVerified(at=2.0, index=0, undoing=False, said="copied"), retained]
         )
@@ -195,7 +195,7 @@ def written(folder: Path, term: LeadershipTerm) -> None:
         journal.control(ModeSet(at=4.0, mode="observe", by="ada", because="so"))
 
 
-def kept_in(folder: Path, connector: str) -> OffsetsBackedUp:
+def write_backup(folder: Path, connector: str) -> OffsetsBackedUp:
     pairs = (PartitionOffset('{"kafka_partition":0}', '{"kafka_offset":7}'),)
     backup_file = backups.write_backup(folder, connector=connector, pairs=pairs, at=1.0)
     return OffsetsBackedUp(
@@ -203,26 +203,26 @@ def kept_in(folder: Path, connector: str) -> OffsetsBackedUp:
     )
 
 
-def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
-    with site.replica("a") as a:
+def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(replica_topic):
+    with replica_topic.replica("a") as a:
         written(a._folder, leads(a))
-        with site.replica("b") as b:
-            seq = len(lines(site.folder / "a"))
-            status = stands(b, seq=seq)
+        with replica_topic.replica("b") as b:
+            seq = len(lines(replica_topic.folder / "a"))
+            status = await_status(b, seq=seq)
             assert not status.leading
             assert status.leader is not None
             assert status.leader[0] == "a"
-            assert lines(site.folder / "b") == lines(site.folder / "a")
-            with closing(Journal(site.folder / "b")) as journal:
+            assert lines(replica_topic.folder / "b") == lines(replica_topic.folder / "a")
+            with closing(Journal(replica_topic.folder / "b")) as journal:
                 assert journal.open_plan("lab", "orders") == "p1"
                 assert journal.skipped_by("k1") == "p1"
-            (retained,) = backups.list_backups(site.folder / "b")
-            assert retained.name == backups.list_backups(site.folder / "a")[0].name
-            assert retained.sha256 == backups.list_backups(site.folder / "a")[0].sha256
+            (retained,) = backups.list_backups(replica_topic.folder / "b")
+            assert retained.name == backups.list_backups(replica_topic.folder / "a")[0].name
+            assert retained.sha256 == backups.list_backups(replica_topic.folder / "a")[0].sha256
 
 
-def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(site):
-    with site.replica("a") as a, site.replica("b") as b:
+def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(replica_topic):
+    with replica_topic.replica("a") as a, replica_topic.replica("b") as b:
         first, second = (
             (a, b) if until("one", lambda: _any(a, b), timeout_s=WAIT_S) is a else (b, a)
         )
@@ -248,11 +248,13 @@ def _entries(folder: Path) -> list:
         return list(journal.every())
 
 
-def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_before(site):
-    old = site.term("a")
-    with closing(Journal(site.folder / "a", old.publish)) as journal:
+def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_before(
+    replica_topic,
+):
+    old = replica_topic.start_term("a")
+    with closing(Journal(replica_topic.folder / "a", old.publish)) as journal:
         journal.control(HELD)
-        new = site.term("b")
+        new = replica_topic.start_term("b")
         before = journal.lines(1, 100)
         with pytest.raises(NotLeader) as error:
             journal.control(HELD)
@@ -261,32 +263,32 @@ def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_b
         assert journal.lines(1, 100) == before
         with pytest.raises(NotLeader, match="does not lead any more"):
             journal.control(HELD)
-    with closing(Journal(site.folder / "b", new.publish)) as journal:
+    with closing(Journal(replica_topic.folder / "b", new.publish)) as journal:
         journal.control(HELD)
-    with site.copy("a") as a, site.copy("b") as b:
+    with replica_topic.copy("a") as a, replica_topic.copy("b") as b:
         assert a.lines(1, 100) == b.lines(1, 100)
         assert a.head[0] == 2
 
 
-def test_what_was_begun_and_not_committed_by_one_who_was_followed_is_in_no_journal(site):
-    old = site.term("a")
+def test_what_was_begun_and_not_committed_by_one_who_was_followed_is_in_no_journal(replica_topic):
+    old = replica_topic.start_term("a")
     producer = old._writer._producer
     producer.begin_transaction()
-    producer.produce(site.topic, value=b"half", partition=0)
+    producer.produce(replica_topic.topic, value=b"half", partition=0)
     producer.flush(WAIT_S)
-    new = site.term("b")
-    with closing(Journal(site.folder / "b", new.publish)) as journal:
+    new = replica_topic.start_term("b")
+    with closing(Journal(replica_topic.folder / "b", new.publish)) as journal:
         journal.control(HELD)
     with pytest.raises(ck.KafkaException):
         producer.commit_transaction(WAIT_S)
-    assert len(site.values()[0]) == 1
+    assert len(replica_topic.values()[0]) == 1
 
 
-def test_nothing_may_be_asked_for_once_the_journal_was_not_ours_for_too_long(site):
-    term = site.term()
+def test_nothing_may_be_requested_once_the_journal_was_not_ours_for_too_long(replica_topic):
+    term = replica_topic.start_term()
     with pytest.raises(TargetUnreachable, match="not asked"):
         term.check(30.0)  # nothing was ever written in this term
-    with closing(Journal(site.folder / "a", term.publish)) as journal:
+    with closing(Journal(replica_topic.folder / "a", term.publish)) as journal:
         journal.control(HELD)
         term.check(WAIT_S)
         with pytest.raises(TargetUnreachable):
@@ -296,10 +298,14 @@ def test_nothing_may_be_asked_for_once_the_journal_was_not_ours_for_too_long(sit
         term.check(WAIT_S)
 
 
-def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_became_of_it(site):
-    (relay,) = site.broker.relays
-    term = site.term("a", {"bootstrap.servers": site.broker.by(0)}, write_s=5.0)
-    with closing(Journal(site.folder / "a", term.publish)) as journal:
+def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_became_of_it(
+    replica_topic,
+):
+    (relay,) = replica_topic.broker.relays
+    term = replica_topic.start_term(
+        "a", {"bootstrap.servers": replica_topic.broker.by(0)}, write_s=5.0
+    )
+    with closing(Journal(replica_topic.folder / "a", term.publish)) as journal:
         journal.control(HELD)
         relay.hold()
         try:
@@ -310,48 +316,50 @@ def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_be
         assert len(journal.lines(1, 100)) == 1
         with pytest.raises(NotLeader):
             journal.control(HELD)
-    again = site.term("a")
-    with closing(Journal(site.folder / "a", again.publish)) as journal:
+    again = replica_topic.start_term("a")
+    with closing(Journal(replica_topic.folder / "a", again.publish)) as journal:
         observed = len(journal.lines(1, 100))
         journal.control(HELD)
-    with site.copy("b") as b, site.copy("a") as a:
+    with replica_topic.copy("b") as b, replica_topic.copy("a") as a:
         assert b.head[0] == observed + 1
         assert a.lines(1, 100) == b.lines(1, 100)
 
 
-def test_a_leader_that_was_cut_off_is_followed_and_acts_no_more(site):
-    (relay,) = site.broker.relays
-    far = {"bootstrap.servers": site.broker.by(0)}
-    with site.replica("a", properties=far) as a:
+def test_a_leader_that_was_cut_off_is_followed_and_acts_no_more(replica_topic):
+    (relay,) = replica_topic.broker.relays
+    far = {"bootstrap.servers": replica_topic.broker.by(0)}
+    with replica_topic.replica("a", properties=far) as a:
         term = leads(a)
-        with site.replica("b") as b:
-            stands(b, seq=1)
+        with replica_topic.replica("b") as b:
+            await_status(b, seq=1)
             relay.hold()
             try:
                 written(b._folder, leads(b))
-                stands(a, leading=False)
+                await_status(a, leading=False)
                 assert term.over
             finally:
                 relay.release()
-            stands(a, seq=len(lines(b._folder)))
+            await_status(a, seq=len(lines(b._folder)))
             assert lines(a._folder) == lines(b._folder)
 
 
-def test_a_copy_that_is_gone_is_made_again_from_the_first_record(site):
-    with site.replica("a") as a:
+def test_a_copy_that_is_gone_is_recreated_from_the_first_record(replica_topic):
+    with replica_topic.replica("a") as a:
         written(a._folder, leads(a))
-    before = lines(site.folder / "a")
-    for path in (site.folder / "a").glob(f"{FILE_NAME}*"):
+    before = lines(replica_topic.folder / "a")
+    for path in (replica_topic.folder / "a").glob(f"{FILE_NAME}*"):
         path.unlink()
-    with site.copy("a") as copy:
+    with replica_topic.copy("a") as copy:
         assert copy.lines(1, 100) == before
         assert copy.skipped_by("k1") == "p1"
         assert copy.verify() == len(before)
 
 
-def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_its_intent(site):
-    term = site.term()
-    with closing(Journal(site.folder / "a", term.publish)) as journal:
+def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_its_intent(
+    replica_topic,
+):
+    term = replica_topic.start_term()
+    with closing(Journal(replica_topic.folder / "a", term.publish)) as journal:
         plan = skip_of()
         journal.open(plan, PlanOpened(at=1.0, plan=plan))
         journal.append("p1", [StepIntended(at=2.0, index=5, undoing=False), ENDED])
@@ -360,15 +368,17 @@ def test_of_two_plans_that_would_skip_the_same_record_the_second_is_stopped_by_i
         with pytest.raises(PlanUnfinished, match="p1"):
             journal.append("p2", [StepIntended(at=4.0, index=5, undoing=False)])
         count = len(journal.lines(1, 100))
-    assert len(site.values()[0]) == count
+    assert len(replica_topic.values()[0]) == count
 
 
-def test_who_only_has_the_folder_may_look_and_change_nothing(site):
-    with site.replica("a") as a:
+def test_who_only_has_the_folder_may_look_and_change_nothing(replica_topic):
+    with replica_topic.replica("a") as a:
         leads(a)
-        with closing(Journal(site.folder / "a")) as journal:
+        with closing(Journal(replica_topic.folder / "a")) as journal:
             plan = plan_of()
-            with pytest.raises(NotLeader, match=f"a copy of the topic {site.topic}.*--url"):
+            with pytest.raises(
+                NotLeader, match=f"a copy of the topic {replica_topic.topic}.*--url"
+            ):
                 journal.open(plan, PlanOpened(at=1.0, plan=plan))
             assert journal.verify() == 1
         with pytest.raises(NotLeader, match="a copy"), closing(Journal(a._folder)) as journal:
@@ -380,16 +390,16 @@ def changed(value: bytes) -> bytes:
     return value.replace(b"to see", b"to sea")
 
 
-def test_the_largest_record_goes_through_and_a_larger_one_costs_no_leadership(site):
-    term = site.term()
-    with closing(Journal(site.folder / "a", term.publish)) as journal:
+def test_the_largest_record_goes_through_and_a_larger_one_costs_no_leadership(replica_topic):
+    term = replica_topic.start_term()
+    with closing(Journal(replica_topic.folder / "a", term.publish)) as journal:
         large = ModeSet(at=1.0, mode=None, by="ada", because="x" * (PUBLISHED_BYTES_MAX - 200))
         journal.control(large)
         with pytest.raises(JournalDamaged, match="cannot be written"):
             journal.control(ModeSet(at=1.0, mode=None, by="ada", because="x" * RECORD_BYTES_MAX))
         assert not term.over
         journal.control(HELD)
-    with site.copy("b") as copy:
+    with replica_topic.copy("b") as copy:
         assert copy.head[0] == 2
 
 
@@ -410,51 +420,51 @@ def _gap(values):
     ],
     ids=["gap", "changed", "no line", "empty", "twice", "newer", "cut"],
 )
-def test_a_topic_that_is_not_what_was_written_is_followed_no_further(site, spoilt, answer):
-    term = site.term("a")
-    with closing(Journal(site.folder / "a", term.publish)) as journal:
+def test_a_topic_that_is_not_what_was_written_is_followed_no_further(replica_topic, spoilt, answer):
+    term = replica_topic.start_term("a")
+    with closing(Journal(replica_topic.folder / "a", term.publish)) as journal:
         for _ in range(3):
             journal.control(HELD)
-    good, _ = site.values()
-    other = Site(site.broker, site.folder / "other")
+    good, _ = replica_topic.values()
+    other = ReplicaTopic(replica_topic.broker, replica_topic.folder / "other")
     other.produce(*spoilt(good))
     with other.replica("b") as b:
         refuses(b, answer)
 
 
-def test_a_record_of_somebody_else_in_the_topic_ends_the_leading_of_who_finds_it(site):
-    with site.replica("a") as a:
+def test_a_record_of_somebody_else_in_the_topic_ends_the_leading_of_who_finds_it(replica_topic):
+    with replica_topic.replica("a") as a:
         term = leads(a)
-        site.produce(b"hello")
+        replica_topic.produce(b"hello")
         refuses(a, "cannot be read")
         assert term.over
 
 
-def test_a_topic_that_has_lost_records_is_not_led_by_one_who_has_them(site):
-    with site.replica("a") as a:
+def test_a_topic_that_has_lost_records_is_not_led_by_one_who_has_them(replica_topic):
+    with replica_topic.replica("a") as a:
         written(a._folder, leads(a))
-    admin = ck_admin.AdminClient(site.properties)
-    admin.delete_topics([site.topic])[site.topic].result()
+    admin = ck_admin.AdminClient(replica_topic.properties)
+    admin.delete_topics([replica_topic.topic])[replica_topic.topic].result()
 
     def gone() -> None:
         try:
-            create_journal_topic("east", site.properties, site.wanted)
+            create_journal_topic("east", replica_topic.properties, replica_topic.wanted)
         except Exception as exc:  # it goes in its own time
             raise NotYet(str(exc)) from exc
 
     until("the topic made anew", gone, timeout_s=WAIT_S)
-    with site.replica("a") as a:
+    with replica_topic.replica("a") as a:
         refuses(a, "no copy of the topic")
 
 
-def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
-    with closing(Journal(site.folder / "a")) as journal:
+def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(replica_topic):
+    with closing(Journal(replica_topic.folder / "a")) as journal:
         journal.control(HELD)
     with pytest.raises(JournalDamaged, match="of a daemon that was alone"):
-        JournalTopicCopy(site.folder / "a", site.topic, "an id")
+        JournalTopicCopy(replica_topic.folder / "a", replica_topic.topic, "an id")
 
 
-def created(cluster: Site, state_dir: Path) -> Result:
+def created(cluster: ReplicaTopic, state_dir: Path) -> Result:
     """`journal create` on a host with this state directory."""
     journal = {"kafka": "east", "topic": cluster.topic, "name": "a"}
     document = {
@@ -471,30 +481,32 @@ def created(cluster: Site, state_dir: Path) -> Result:
     return CliRunner().invoke(cli, ["journal", "create", "--config", str(config)])
 
 
-def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_copy_then(site):
-    site.topic = "moved"  # is not there yet
-    site.wanted = JournalTopicRequirements(site.topic, 1, 1)
-    with closing(Journal(site.folder / "a")) as alone:
+def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_copy_then(
+    replica_topic,
+):
+    replica_topic.topic = "moved"  # is not there yet
+    replica_topic.wanted = JournalTopicRequirements(replica_topic.topic, 1, 1)
+    with closing(Journal(replica_topic.folder / "a")) as alone:
         alone.control(HELD)
-    before = lines(site.folder / "a")
-    done = created(site, site.folder / "a")
+    before = lines(replica_topic.folder / "a")
+    done = created(replica_topic, replica_topic.folder / "a")
     assert done.exit_code == 0, done.output
     assert "begins with the 1 records" in done.output
-    assert site.values()[0] == [encode_line(line) for line in before]
-    with site.replica("a") as a:
+    assert replica_topic.values()[0] == [encode_line(line) for line in before]
+    with replica_topic.replica("a") as a:
         leads(a)
-    assert created(site, site.folder / "a").exit_code == 0
-    with site.copy("b") as copy:
+    assert created(replica_topic, replica_topic.folder / "a").exit_code == 0
+    with replica_topic.copy("b") as copy:
         assert copy.lines(1, 1) == before
 
 
-def test_a_topic_that_was_made_without_what_is_here_is_told_of_as_long_as_it_is(site):
-    with closing(Journal(site.folder / "a")) as alone:
+def test_a_topic_that_was_made_without_what_is_here_is_reported_as_long_as_it_is(replica_topic):
+    with closing(Journal(replica_topic.folder / "a")) as alone:
         alone.control(HELD)
-    done = created(site, site.folder / "a")
+    done = created(replica_topic, replica_topic.folder / "a")
     assert done.exit_code == 1
     assert "made without the 1 records" in done.output
-    assert site.values()[0] == []
+    assert replica_topic.values()[0] == []
 
 
 @pytest.mark.parametrize(
@@ -510,25 +522,27 @@ def test_a_topic_that_was_made_without_what_is_here_is_told_of_as_long_as_it_is(
         (1, {}, (1, 2), "min.insync.replicas is 1"),
     ],
 )
-def test_a_topic_that_may_forget_is_refused(site, partitions, config, expected, answer):
-    topic = f"{site.topic}-weak"
+def test_a_topic_that_may_forget_is_refused(replica_topic, partitions, config, expected, answer):
+    topic = f"{replica_topic.topic}-weak"
     fit = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     fit["max.message.bytes"] = str(RECORD_BYTES_MAX)
     spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
-    admin = ck_admin.AdminClient(site.properties)
+    admin = ck_admin.AdminClient(replica_topic.properties)
     admin.create_topics([spec])[topic].result()
-    with site.replica("a", requirements=JournalTopicRequirements(topic, *expected)) as a:
+    with replica_topic.replica("a", requirements=JournalTopicRequirements(topic, *expected)) as a:
         refuses(a, answer)
 
 
-def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):
-    with site.replica("a", requirements=JournalTopicRequirements("nowhere", 1, 1)) as a:
+def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(replica_topic):
+    with replica_topic.replica("a", requirements=JournalTopicRequirements("nowhere", 1, 1)) as a:
         refuses(a, "offsetwatch journal create --config F")
-    assert Cluster("east", site.broker.address).partitions("nowhere") == 0
+    assert Cluster("east", replica_topic.broker.address).partitions("nowhere") == 0
 
 
-def test_lines_are_in_the_topic_as_they_are_in_the_copy(site):
-    with site.replica("a") as a:
+def test_lines_are_in_the_topic_as_they_are_in_the_copy(replica_topic):
+    with replica_topic.replica("a") as a:
         written(a._folder, leads(a))
-    assert site.values()[0] == [encode_line(line) for line in lines(site.folder / "a")]
+    assert replica_topic.values()[0] == [
+        encode_line(line) for line in lines(replica_topic.folder / "a")
+    ]
     assert POISON.topic == "orders"

@@ -21,8 +21,8 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions
-from lab.demo.poison import found_failed
-from lab.faults.recording_proxy import Exchange, Held
+from lab.demo.poison import await_failure
+from lab.faults.recording_proxy import DelayedRequest, Exchange
 from lab.kills.operators import BEHIND
 from lab.product.remediating_daemon import Guarded, Json, brief
 from lab.stories import cluster_actions, poison, sinks
@@ -30,8 +30,8 @@ from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
 from tests.real.daemon_series import becomes, total
-from tests.real.remediable_failures import kept_of, knows
-from tests.real.remediation_stories import QUARANTINE, SKIP, asked
+from tests.real.remediable_failures import knows, list_quarantined
+from tests.real.remediation_stories import QUARANTINE, SKIP, list_requests
 
 # A lab, and for each moment two minutes in which a request without an answer is waited for.
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -86,7 +86,7 @@ MOMENTS = [
 
 
 @dataclass
-class Site:
+class ReplicatedDaemons:
     """What all moments share; whoever comes second finds what the first has left."""
 
     lab: Lab
@@ -119,13 +119,13 @@ class Site:
         cluster_actions.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
         for daemon in self.daemons:
             knows(daemon, self.sink)
-        self.bad.append(poison.one_bad(self.sink, after=self.feed(3), observed=self.seen_failed))
+        self.bad.append(poison.one_bad(self.sink, after=self.feed(3), observed=self.await_failure))
         return self.bad[-1]
 
-    def seen_failed(self) -> None:
+    def await_failure(self) -> None:
         """By both, as either may lead."""
         for daemon in self.daemons:
-            found_failed(daemon.product, self.sink.connector)
+            await_failure(daemon.product, self.sink.connector)
 
     def written(self) -> set[str]:
         """What the sink has written once it has taken all."""
@@ -134,20 +134,20 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReplicatedDaemons]:
     with ExitStack() as stack:
         options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
         lab = stack.enter_context(Lab(options))
         sink = sinks.begin(Sink(lab, "frozen"), records=BEHIND)
-        a, b = (made(lab, tmp_path_factory.mktemp(name), name, sink) for name in NAMES)
+        a, b = (build_daemon(lab, tmp_path_factory.mktemp(name), name, sink) for name in NAMES)
         a.cli("journal", "create")
         for daemon in (a, b):
             stack.callback(daemon.stop)
             daemon.start()
-        yield Site(lab, (a, b), sink)
+        yield ReplicatedDaemons(lab, (a, b), sink)
 
 
-def made(lab: Lab, directory: Path, name: str, sink: Sink) -> Guarded:
+def build_daemon(lab: Lab, directory: Path, name: str, sink: Sink) -> Guarded:
     journal = {
         "kafka": "east",
         "replication_factor": 1,
@@ -169,13 +169,13 @@ def made(lab: Lab, directory: Path, name: str, sink: Sink) -> Guarded:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finished_it(
-    site: Site, moment: Moment
+    daemons: ReplicatedDaemons, moment: Moment
 ) -> None:
-    sink, name = site.sink, site.sink.connector
-    leader, other = site.ordered()
+    sink, name = daemons.sink, daemons.sink.connector
+    leader, other = daemons.ordered()
     since = len(lines(leader))
     done = {daemon: len(daemon.changes(name)) for daemon in (leader, other)}
-    offset = site.spoil()
+    offset = daemons.spoil()
 
     plan = leader.proposed(name, "skip_one")
     method, path = moment.request.split()
@@ -200,12 +200,12 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
     lets_go(leader, other)
 
     # It still runs, with both daemons awake.
-    cluster_actions.produce_texts(site.lab.east, sink.topic, site.feed(5))
-    assert site.written() == {poison.line(value) for value in poison.good(0, site.good)}
+    cluster_actions.produce_texts(daemons.lab.east, sink.topic, daemons.feed(5))
+    assert daemons.written() == {poison.line(value) for value in poison.good(0, daemons.good)}
     assert endings == moment.endings
     changes = {daemon: daemon.changes(name)[done[daemon] :] for daemon in (leader, other)}
-    assert asked(changes[leader]) == moment.frozen
-    assert asked(changes[other]) == moment.other
+    assert list_requests(changes[leader]) == moment.frozen
+    assert list_requests(changes[other]) == moment.other
     assert changes[leader][-1].status == moment.status
     (altered,) = [
         change for daemon in changes for change in changes[daemon] if sets_an_offset(change)
@@ -213,8 +213,8 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
     (pair,) = json.loads(altered.body)["offsets"]
     assert pair["offset"] == {"kafka_offset": offset + 1}
 
-    retained = {row["offset"]: row["id"] for row in kept_of(other, name)}
-    assert sorted(retained) == site.bad
+    retained = {row["offset"]: row["id"] for row in list_quarantined(other, name)}
+    assert sorted(retained) == daemons.bad
     assert other.cli("quarantine", "get", retained[offset], "--raw") == NOT_JSON
     kinds = [json.loads(bytes(line.record))["record"] for line in lines(other)[since:]]
     assert kinds.count("led") == 1
@@ -222,7 +222,7 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
         daemon.cli("journal", "verify")  # or it ends
 
 
-def comes(held: Held, leader: Guarded, connector: str) -> None:
+def comes(held: DelayedRequest, leader: Guarded, connector: str) -> None:
     """Wait until the request is on its way."""
 
     def probe() -> None:
@@ -259,7 +259,7 @@ def ending(daemon: Guarded, plan: Json) -> str:
 
 
 def answered(leader: Guarded, moment: Moment) -> None:
-    last = asked(leader.recorder.changes())[-1:]
+    last = list_requests(leader.recorder.changes())[-1:]
     if last != [moment.request]:
         raise NotYet(str(last))
 

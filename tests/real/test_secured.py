@@ -266,7 +266,7 @@ def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> N
 
 
 @pytest.mark.slow
-def test_a_hook_that_has_no_token_at_first_is_asked_again(secured: Lab, capfd) -> None:
+def test_a_hook_that_has_no_token_at_first_is_queried_again(secured: Lab, capfd) -> None:
     properties: dict[str, Any] = dict(secured.secured_properties("east", "OAUTHBEARER"))
     requests = []
 

@@ -17,19 +17,19 @@ FINDINGS = 1
 Document = dict[str, Any]
 
 
-def test_status_and_explain_ask_the_daemon_and_without_it_go_on_from_what_it_remembered(
+def test_status_and_explain_query_the_daemon_and_without_it_go_on_from_what_it_remembered(
     stage: Stage,
 ) -> None:
     with stage.flow("shown") as flow:
-        shown(stage, flow)
+        explain_story(stage, flow)
 
 
-def shown(stage: Stage, flow: Flow) -> None:
+def explain_story(stage: Stage, flow: Flow) -> None:
     expected = f"mm2_silent_stall {flow.connector}"
     more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
     with stage.story(expected) as story, more:
         action = stalls.reading_denied(flow)
-        since = story.found(expected, action.at)["since"]
+        since = story.await_finding(expected, action.at)["since"]
         request, explained = said(stage, flow)
         assert request["told_by"].startswith("the daemon on 127.0.0.1:")
         stage.product.kill_daemon()

@@ -26,7 +26,7 @@ def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None
         expected = f"{STALE} {flow.source}->{flow.target}"
         with stage.story(expected) as story:
             action = failover.stopped(checkpoints)
-            finding = story.found(expected, action.at)
+            finding = story.await_finding(expected, action.at)
             assert checkpoints.group in said(finding)
             failover.resumed(checkpoints)
         stage.lab.delete(checkpoints.connector)

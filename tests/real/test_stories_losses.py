@@ -22,7 +22,7 @@ def test_retention_that_overtakes_mm2_is_found_with_the_exact_range(stage: Stage
         stage.story(f"{LOST} {flow.connector}") as story,
     ):
         action = losses.retention_overtakes(flow)
-        finding = story.found(f"{LOST} {flow.connector}", action.at)
+        finding = story.await_finding(f"{LOST} {flow.connector}", action.at)
         assert action.lost == (30, 54)
         assert all(number in said(finding) for number in ("30", "54", "25"))
         where = {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
@@ -35,20 +35,20 @@ def test_retention_that_overtakes_mm2_is_found_with_the_exact_range(stage: Stage
 
 
 @pytest.mark.full
-def test_a_topic_made_anew_and_smaller_is_found(stage: Stage) -> None:
+def test_a_topic_recreated_and_smaller_is_found(stage: Stage) -> None:
     with (
         stage.flow("smaller", records=40) as flow,
         stage.story(f"{RECREATED} {flow.connector}") as story,
     ):
         action = losses.recreated_smaller(flow)
         assert action.position == 9
-        story.found(f"{RECREATED} {flow.connector}", action.at)
+        story.await_finding(f"{RECREATED} {flow.connector}", action.at)
         becomes(stage.product, 1, "mm2_topic_recreations_total", connector=flow.connector)
         assert not total(stage.product, "mm2_lost_records_total", connector=flow.connector)
 
 
 @pytest.mark.full
-def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_is_skipped(
+def test_a_topic_recreated_that_has_grown_past_the_position_is_found_with_what_is_skipped(
     stage: Stage,
 ) -> None:
     with stage.flow("grown", records=40) as flow:
@@ -56,13 +56,13 @@ def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_i
         with stage.story(*expected) as story:
             action = losses.recreated_grown(flow)
             assert action.lost == (0, 39)
-            story.found(expected[0], action.at)
+            story.await_finding(expected[0], action.at)
             # Nothing is lost before MM2 has gone on behind the old position.
             where = {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
             assert not total(stage.product, "mm2_lost_records_total", **where)
             copied = losses.copy_on(flow)
             assert flow.copies() == 60
-            finding = story.found(expected[1], copied.at)
+            finding = story.await_finding(expected[1], copied.at)
             assert all(number in said(finding) for number in ("0", "39", "40"))
             becomes(stage.product, 40, "mm2_lost_records_total", **where, cause="recreated")
 
@@ -71,7 +71,7 @@ def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_i
 def test_an_offset_set_past_the_end_is_found_before_anybody_resumes(stage: Stage) -> None:
     with stage.flow("ahead", records=40) as flow, stage.story(f"{AHEAD} {flow.connector}") as story:
         action = losses.patched_ahead(flow)
-        finding = story.found(f"{AHEAD} {flow.connector}", action.at)
+        finding = story.await_finding(f"{AHEAD} {flow.connector}", action.at)
         assert action.position == 400
         assert all(number in said(finding) for number in ("400", "40"))
         losses.patch(flow, 39)
@@ -87,7 +87,7 @@ def test_an_offset_past_the_end_that_was_resumed_from_is_found_as_a_second_copy(
         stage.story(f"{AHEAD} {flow.connector}", f"{RECOPY} {flow.connector}") as story,
     ):
         action = losses.patched_ahead(flow)
-        story.found(f"{AHEAD} {flow.connector}", action.at)
+        story.await_finding(f"{AHEAD} {flow.connector}", action.at)
         copied = losses.copy_on(flow)
         assert flow.copies() == 80
-        story.found(f"{RECOPY} {flow.connector}", copied.at)
+        story.await_finding(f"{RECOPY} {flow.connector}", copied.at)

@@ -34,18 +34,18 @@ def killed_mid_incident(stage: Stage, lost: Flow, denied: Flow) -> None:
         before = {
             named(result): result["since"]
             for result in (
-                story.found(expected[0], first.at),
-                story.found(expected[1], second.at),
+                story.await_finding(expected[0], first.at),
+                story.await_finding(expected[1], second.at),
             )
         }
         stage.product.kill_daemon()
         killed_at = time.time()
         stage.product.start_daemon()
         for required in expected:
-            story.found(required, killed_at)
+            story.await_finding(required, killed_at)
         # It is ready by now; three intervals more, in which nothing may come or go.
         story.lasts(INTERVAL_S * 3)
-        for visibility in story.sights(killed_at):
+        for visibility in story.answers_since(killed_at):
             since = {named(finding): finding["since"] for finding in visibility.findings}
             assert since == before or not visibility.ready
             assert since.items() <= before.items()
@@ -74,7 +74,7 @@ def test_a_healthy_lab_under_load_with_restarts_and_a_rebalance_has_no_finding(
         story.lasts(INTERVAL_S * 6)
         results: list[Found] = [
             finding
-            for visibility in story.sights(story.begun_at)
+            for visibility in story.answers_since(story.begun_at)
             for finding in visibility.findings
         ]
         assert results == []

@@ -18,7 +18,7 @@ REMNANT = "remnant_offsets"
 def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> None:
     with stage.flow("half", records=30) as flow, stage.story(f"{HALF} {flow.connector}") as story:
         action = resets.offsets_reset(flow)
-        story.found(f"{HALF} {flow.connector}", action.at)
+        story.await_finding(f"{HALF} {flow.connector}", action.at)
         losses.copy_on(flow)
 
 
@@ -29,8 +29,8 @@ def test_syncs_deleted_without_their_offsets_are_half_a_reset(stage: Stage) -> N
         stage.story(f"{HALF} {flow.connector}") as story,
     ):
         action = resets.syncs_deleted(flow)
-        story.found(f"{HALF} {flow.connector}", action.at)
-        resets.syncs_made_again(flow)
+        story.await_finding(f"{HALF} {flow.connector}", action.at)
+        resets.recreate_syncs(flow)
 
 
 def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
@@ -42,16 +42,16 @@ def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
         stage.story(f"{RECOPY} {flow.connector}", also=(f"{HALF} {flow.connector}",)) as story,
     ):
         action = resets.copied_again(flow)
-        finding = story.found(f"{RECOPY} {flow.connector}", action.at)
+        finding = story.await_finding(f"{RECOPY} {flow.connector}", action.at)
         assert "199" in said(finding)
 
 
 @pytest.mark.full
-def test_a_connector_that_goes_on_from_an_earlier_life_is_found(stage: Stage) -> None:
+def test_a_connector_that_goes_on_from_an_earlier_incarnation_is_found(stage: Stage) -> None:
     with (
         stage.flow("remnant", records=30) as flow,
         stage.story(f"{REMNANT} {flow.connector}") as story,
     ):
-        action = resets.made_again(flow)
-        story.found(f"{REMNANT} {flow.connector}", action.at)
+        action = resets.recreate_connector(flow)
+        story.await_finding(f"{REMNANT} {flow.connector}", action.at)
         flow.produce(10)

@@ -27,7 +27,7 @@ def test_a_record_that_mm2_cannot_write_is_suspected_after_the_third_restart(
             expected, also=(f"{FAILED} {flow.connector}", f"{STALLED} {flow.connector}")
         ) as story:
             poison = stalls.too_large(flow)
-            finding = story.found(expected, poison.deed.at)
+            finding = story.await_finding(expected, poison.deed.at)
             assert poison.offset == 10
             assert "RecordTooLarge" in said(finding)
             assert "9" in said(finding)
@@ -44,7 +44,7 @@ def test_mm2_that_may_no_longer_read_upstream_is_found_although_everything_says_
         more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
         with stage.story(expected) as story, more:
             action = stalls.reading_denied(flow)
-            finding = story.found(expected, action.at)
+            finding = story.await_finding(expected, action.at)
             assert finding["severity"] == "critical"
             more.stop()
             stalls.reading_allowed(flow)
@@ -59,7 +59,7 @@ def test_a_record_that_a_sink_cannot_take_is_suspected_after_the_third_restart(
     expected = f"{POISON} {sink.connector}"
     with stage.story(expected, also=(f"{FAILED} {sink.connector}",)) as story:
         poison = sinks.poisoned(sink)
-        finding = story.found(expected, poison.at)
+        finding = story.await_finding(expected, poison.at)
         assert poison.offset == poison.committed == 5
         assert "5" in said(finding)
         sinks.tolerated(sink)

@@ -168,13 +168,13 @@ def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> 
         kind = world.lab.configuration(name)["connector.class"]
         resource = connector_of(name, world.served, kind, config)
         world.server.apply([resource])
-        until(f"{name} seen", lambda: _seen(world, name), timeout_s=SEEN_S_MAX)
+        until(f"{name} seen", lambda: _await_running(world, name), timeout_s=SEEN_S_MAX)
         yield built
         operator.silent = True
         world.server.delete(resource)
 
 
-def _seen(world: World, name: str, *, mirror: bool = False) -> None:
+def _await_running(world: World, name: str, *, mirror: bool = False) -> None:
     status = world.of(name, mirror=mirror).get("status") or {}
     report = status.get("connectors", [None])[0] if mirror else status.get("connectorStatus")
     if ((report or {}).get("connector") or {}).get("state") != "RUNNING":
@@ -196,15 +196,17 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
     }
     with sample_connectors.created(world.lab, FLOW, {**baseline, **own}):
         built.grow(10)
-        sample_connectors.settled(world.lab, built)
+        sample_connectors.await_recorded(world.lab, built)
         world.server.apply([resource])
-        until("the flow seen", lambda: _seen(world, MM2, mirror=True), timeout_s=SEEN_S_MAX)
+        until(
+            "the flow seen", lambda: _await_running(world, MM2, mirror=True), timeout_s=SEEN_S_MAX
+        )
         yield built
         operator.silent = True
         world.server.delete(resource)
 
 
-def asked(at: Source | Mirror, *pair: Any) -> tuple[str, ...]:
+def format_options(at: Source | Mirror, *pair: Any) -> tuple[str, ...]:
     """The options for one pair."""
     entry = at.pair(*pair)
     partition, offset = json.dumps(entry["partition"]), json.dumps(entry["offset"])
@@ -224,7 +226,7 @@ def test_offsets_are_listed_through_the_operator_and_nothing_of_it_is_left(
     world.as_it_was(source.name, before)
 
 
-def test_a_persons_own_config_map_for_listings_is_taken(
+def test_an_operators_own_config_map_for_listings_is_taken(
     world: World, operator: Operator, source: Source
 ) -> None:
     world.merge(source.name, {"spec": {"listOffsets": {"toConfigMap": {"name": "mine"}}}})
@@ -242,12 +244,12 @@ def test_offsets_are_altered_while_it_is_stopped_and_it_goes_on_from_there(
     world: World, operator: Operator, source: Source
 ) -> None:
     before = world.of(source.name)
-    world.change("offsets", "alter", source.name, *asked(source, source.after(2)))
+    world.change("offsets", "alter", source.name, *format_options(source, source.after(2)))
     assert f"alter {source.name}" in operator.done
     assert not operator.failed
     world.as_it_was(source.name, before)
     world.lab.wait_running(source.name)
-    sample_connectors.settled(world.lab, source)
+    sample_connectors.await_recorded(world.lab, source)
     assert source.came() == [*source.meant(), *source.meant()[2:]]
 
 
@@ -266,7 +268,9 @@ def test_a_dry_run_shows_every_patch_and_makes_none_beyond_the_listing(
     world: World, operator: Operator, source: Source
 ) -> None:
     before = world.of(source.name)
-    ran = world.run("offsets", "alter", source.name, *asked(source, source.after(2)), "--dry-run")
+    ran = world.run(
+        "offsets", "alter", source.name, *format_options(source, source.after(2)), "--dry-run"
+    )
     assert '{"op":"add","path":"/spec/state","value":"stopped"}' in ran.out
     assert f'"{OFFSETS}":"alter"' in ran.out
     assert operator.done == [f"list {source.name}"]
@@ -284,10 +288,10 @@ def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
     retained = world.config_map(f"{MM2}-offsetwatch-list")
     assert retained is not None
     assert [*retained["data"]] == [FLOW_KEY]
-    world.change("offsets", "alter", FLOW, *asked(mirror, 0, 4), mirror=True)
+    world.change("offsets", "alter", FLOW, *format_options(mirror, 0, 4), mirror=True)
     world.as_it_was(MM2, before, mirror=True)
     world.lab.wait_running(FLOW)
-    sample_connectors.settled(world.lab, mirror)
+    sample_connectors.await_recorded(world.lab, mirror)
     assert len(mirror.came()[0]) == 15
     world.change("offsets", "reset", FLOW, mirror=True)
     assert {f"alter {FLOW}", f"reset {FLOW}"} <= {*operator.done}
@@ -297,12 +301,12 @@ def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-def test_an_operator_that_is_silent_is_no_longer_asked(
+def test_an_operator_that_is_silent_is_no_longer_queried(
     world: World, operator: Operator, source: Source
 ) -> None:
     before = world.of(source.name)
     operator.silent = True
-    words = ("offsets", "alter", source.name, *asked(source, 0), "--yes", "--timeout", "5")
+    words = ("offsets", "alter", source.name, *format_options(source, 0), "--yes", "--timeout", "5")
     ran = world.run(*words, status=7)
     assert "did not list the offsets within 5 s" in ran.err
     world.as_it_was(source.name, before)
@@ -314,19 +318,27 @@ def test_an_operator_that_falls_silent_after_the_stop_finds_all_as_it_was(
     """The offsets were listed; then nobody stops it."""
     before = world.of(source.name)
     operator.falls_silent = "stopped"
-    words = ("offsets", "alter", source.name, *asked(source, 0), "--yes", "--timeout", "10")
+    words = (
+        "offsets",
+        "alter",
+        source.name,
+        *format_options(source, 0),
+        "--yes",
+        "--timeout",
+        "10",
+    )
     ran = world.run(*words, status=3)
     assert "not so after" in ran.err
     world.as_it_was(source.name, before)
     assert world.lab.offsets(source.name) == source.pairs()
 
 
-def test_the_operators_own_words_are_told_and_it_does_not_try_for_ever(
+def test_the_operators_own_words_are_reported_and_it_does_not_try_for_ever(
     world: World, operator: Operator, source: Source
 ) -> None:
     before = world.of(source.name)
     operator.fails = "Connect is not in the mood"
-    ran = world.change("offsets", "alter", source.name, *asked(source, 0), status=3)
+    ran = world.change("offsets", "alter", source.name, *format_options(source, 0), status=3)
     assert "Connect is not in the mood" in ran.err
     world.as_it_was(source.name, before)
 
@@ -337,7 +349,7 @@ def test_what_connect_refuses_is_taken_back_and_it_runs_again(
     """Connect's own refusal, in the middle of it all."""
     before = world.of(source.name)
     operator.garbles = '{"offsets": [{"partition": {"filename": 3}, "offset": {"position": -1}}]}'
-    words = (*asked(source, source.after(2)),)
+    words = (*format_options(source, source.after(2)),)
     ran = world.change("offsets", "alter", source.name, *words, status=3)
     assert "Encountered error altering connector offsets" in ran.err
     world.as_it_was(source.name, before)
@@ -349,7 +361,7 @@ def test_somebody_who_sets_it_going_in_the_middle_has_the_last_word(
     world: World, operator: Operator, source: Source
 ) -> None:
     operator.meddles = lambda: world.merge(source.name, {"spec": {"state": "running"}})
-    words = (*asked(source, source.after(2)),)
+    words = (*format_options(source, source.after(2)),)
     ran = world.change("offsets", "alter", source.name, *words, status=4)
     assert "set" in ran.err
     now = world.of(source.name)
@@ -364,12 +376,12 @@ def test_an_operation_of_somebody_else_is_not_disturbed(
 ) -> None:
     operator.fails = "later"
     world.merge(source.name, {"metadata": {"annotations": {OFFSETS: "reset"}}})
-    ran = world.change("offsets", "alter", source.name, *asked(source, 0), status=3)
+    ran = world.change("offsets", "alter", source.name, *format_options(source, 0), status=3)
     assert "reset" in ran.err
     assert world.of(source.name)["metadata"]["annotations"][OFFSETS] == "reset"
 
 
-def test_a_config_map_that_is_missing_after_all_is_told(
+def test_a_config_map_that_is_missing_after_all_is_reported(
     world: World, operator: Operator, source: Source
 ) -> None:
     before = world.of(source.name)
@@ -379,7 +391,7 @@ def test_a_config_map_that_is_missing_after_all_is_told(
     world.as_it_was(source.name, before)
 
 
-def test_a_resource_that_a_repository_owns_is_left_alone_unless_a_person_says_so(
+def test_a_resource_that_a_repository_owns_is_left_alone_unless_an_operator_says_so(
     world: World, operator: Operator, source: Source
 ) -> None:
     owned = {"argocd.argoproj.io/tracking-id": "pipelines:kafka.strimzi.io/KafkaConnector"}
@@ -421,7 +433,7 @@ def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
 ) -> None:
     before = world.of(source.name)
     location = world.options(f"{SPACE}/{CLUSTER}")
-    words = ("offsets", "alter", source.name, *asked(source, source.after(2)), "--yes")
+    words = ("offsets", "alter", source.name, *format_options(source, source.after(2)), "--yes")
     child = world.tools.child(f"dying-{source.name}", *words, *location, value=moment)
     child.start()
     until("its death", lambda: _dead(child), timeout_s=PATIENCE_S)
@@ -431,7 +443,7 @@ def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
     world.as_it_was(source.name, before)
     assert not world.tools.open_plans(source.name)
     world.lab.wait_running(source.name)
-    sample_connectors.settled(world.lab, source)
+    sample_connectors.await_recorded(world.lab, source)
     again = source.meant()[2:]
     assert source.came() in (source.meant(), [*source.meant(), *again])
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab import Lab, LabOptions
-from lab.demo.poison import found_failed
+from lab.demo.poison import await_failure
 from lab.kubernetes.api_server import Kubernetes
 from lab.kubernetes.strimzi_operator import Operator
 from lab.product.remediating_daemon import COLLEAGUE, Guarded, Json
@@ -78,13 +78,13 @@ class World:
         assert answer is not None
         return answer
 
-    def asked_over_rest(self) -> list[str]:
+    def list_rest_changes(self) -> list[str]:
         """Of Connect by the daemon, that is more than a look."""
         return [f"{change.method} {change.path}" for change in self.daemon.changes(self.name)]
 
     def stop(self, key: str) -> Any:
         requests = {"action": "stop", "connect_cluster": "lab", "connector": self.name}
-        return self.daemon.ask({**requests, "because": "a test"}, key)
+        return self.daemon.request_plan({**requests, "because": "a test"}, key)
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +101,14 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     # would make a plan void.
     after = poison.good(BEFORE, 3)
     offset = poison.one_bad(
-        world.sink, after=after, observed=lambda: found_failed(world.daemon.product, world.name)
+        world.sink, after=after, observed=lambda: await_failure(world.daemon.product, world.name)
     )
     plan = world.daemon.proposed(world.name, "skip_one")
     world.daemon.approve(plan)
     assert world.daemon.ended(plan)["ending"] == "succeeded"
     (opened,) = (entry for entry in world.daemon.of(world.name) if entry["record"] == "opened")
     assert opened["plan"]["subject"]["driver"] == "strimzi"
-    assert world.asked_over_rest() == []
+    assert world.list_rest_changes() == []
     assert f"alter {world.name}" in world.operator.done
     assert world.resource["spec"] == before
     assert not world.resource["metadata"].get("annotations")
@@ -121,7 +121,7 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
 
 
 def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> None:
-    before = world.asked_over_rest()
+    before = world.list_rest_changes()
     plan = world.stop("stop").json()
     world.daemon.approve(plan, by=COLLEAGUE)
     assert world.daemon.ended(plan)["ending"] == "succeeded"
@@ -129,13 +129,13 @@ def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> 
     assert not world.resource["metadata"].get("annotations")
     rounds = world.operator.rounds
 
-    def looked() -> None:
+    def check_rounds() -> None:
         if world.operator.rounds < rounds + 2:
             raise NotYet("the operator has not looked at all twice since")
 
-    until("the operator's look", looked, timeout_s=WAIT_S)
+    until("the operator's look", check_rounds, timeout_s=WAIT_S)
     assert world.lab.status(world.name)["connector"]["state"] == "STOPPED"
-    assert world.asked_over_rest() == before
+    assert world.list_rest_changes() == before
     world.server.merge(world.resource, {"spec": {"state": "running"}})
     world.lab.wait_running(world.name)
 

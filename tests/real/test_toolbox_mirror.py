@@ -33,7 +33,7 @@ def flow(at: Mirror) -> tuple[str, str]:
     return ("--flow", f"{at.source}->{at.target}")
 
 
-def told(ran: Ran, what: str) -> int:
+def read_announced(ran: Ran, what: str) -> int:
     """How many records, at most, it said beforehand."""
     match = re.search(rf"at most (\d+) records? of \d+ partitions? will be {what}", ran.err)
     return 0 if match is None else int(match[1])
@@ -74,7 +74,7 @@ def copied(mirror: Mirror, expected: Mapping[int, list[str]]) -> None:
 
     until(f"the copies of {mirror.name}", probe, timeout_s=COPIED_S_MAX)
     mirror.grow(2)
-    sample_connectors.settled(mirror.lab, mirror)
+    sample_connectors.await_recorded(mirror.lab, mirror)
     result = mirror.came()
     meant = mirror.meant()
     assert result == {number: [*held, meant[number][-1]] for number, held in expected.items()}
@@ -88,7 +88,7 @@ def test_after_a_complete_reset_everything_is_copied_again_exactly_from_the_log_
         cluster_actions.delete_records(lab.west, mirror.topic, 7, partition=1)  # as retention does
         ran = toolbox.change("offsets", "reset", *flow(mirror))
         assert counted(ran, mirror) == {0: (RECORDS, 0), 1: (RECORDS - 7, 0)}
-        assert told(ran, "copied again") == 2 * RECORDS - 7
+        assert read_announced(ran, "copied again") == 2 * RECORDS - 7
         lab.wait_running(mirror.name)
         copied(mirror, {0: once[0] * 2, 1: once[1] + once[1][7:]})
 
@@ -99,13 +99,13 @@ def test_a_flow_that_is_set_back_to_a_moment_copies_again_exactly_what_was_state
     with sample_connectors.mirror(lab, "moment-mirror") as mirror:
         dated(lab, mirror.topic, 0, range(RECORDS))
         dated(lab, mirror.topic, 1, range(5))
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)
         once = mirror.meant()
         # Between the records 11 and 12; of the other partition all are older.
         moment = str(FIRST_S + 11 * STEP_S + 1)
         ran = toolbox.change("offsets", "reset", *flow(mirror), "--to-time", moment)
         assert counted(ran, mirror) == {0: (RECORDS - 12, 0)}
-        assert told(ran, "copied again") == RECORDS - 12
+        assert read_announced(ran, "copied again") == RECORDS - 12
         lab.wait_running(mirror.name)
         copied(mirror, {0: once[0] + once[0][12:], 1: once[1]})
 
@@ -114,7 +114,7 @@ def test_a_flow_is_set_back_by_a_span_of_its_records_own_time(lab: Lab, toolbox:
     with sample_connectors.mirror(lab, "span-mirror") as mirror:
         dated(lab, mirror.topic, 0, range(RECORDS))
         dated(lab, mirror.topic, 1, range(5))
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)
         once = mirror.meant()
         # The last record's time less three steps is record 16, and record 1 of the other one.
         ran = toolbox.change("offsets", "reset", *flow(mirror), "--by", f"{3 * STEP_S}s")
@@ -138,7 +138,7 @@ def test_records_are_only_left_out_by_a_word_of_its_own_and_then_exactly_those_t
         ]
         ran = toolbox.change(*requests, "--allow-skip")
         assert counted(ran, mirror) == {0: (0, 6), 1: (0, 6)}
-        assert told(ran, "skipped") == 12
+        assert read_announced(ran, "skipped") == 12
         assert sample_connectors.state(lab, mirror.name) == ("STOPPED", 0)
         lab.resume(mirror.name)
         lab.wait_running(mirror.name)

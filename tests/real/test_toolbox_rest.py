@@ -97,7 +97,7 @@ def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_s
         assert f"to the worker's own topic ({SHARED})" in ran.err
         peculiar.wait_running(source.name)
         source.grow(1)
-        sample_connectors.settled(peculiar, source)
+        sample_connectors.await_recorded(peculiar, source)
         meant = source.meant()
         assert source.came() == [*meant[:LINES], *meant]
 
@@ -110,7 +110,7 @@ def test_a_position_of_it_is_set_through_connect_which_can_do_that(
         ran = tools.change("offsets", "alter", source.name, "--offsets", "-", stdin=body)
         assert "exactly-once" not in ran.err
         peculiar.wait_running(source.name)
-        sample_connectors.settled(peculiar, source)
+        sample_connectors.await_recorded(peculiar, source)
         assert source.came() == [*source.meant(), *source.meant()[4:]]
 
 
@@ -244,7 +244,7 @@ def test_a_sink_begins_at_its_first_offsets_whatever_group_a_namesake_left(
         assert sample_connectors.offsets(peculiar, sink.name) == [sink.pair(0, 3)]
         tools.change("connectors", "resume", sink.name)
         peculiar.wait_running(sink.name)
-        sample_connectors.settled(peculiar, sink)
+        sample_connectors.await_recorded(peculiar, sink)
         held = sample_connectors.records(peculiar.east, sink.topic)
         meant = sorted([*held[0][3:], *held[1]])
         assert sorted(sink.path.with_suffix(".again").read_text().splitlines()) == meant

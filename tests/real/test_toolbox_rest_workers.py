@@ -89,7 +89,7 @@ def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
             with rebalancing(pair):
                 alter(toolbox, source, source.after(LINES - 2))
             pair.wait_running(source.name)
-            sample_connectors.settled(pair, source)
+            sample_connectors.await_recorded(pair, source)
             result += meant[LINES - 2 :]
             assert source.came() == result
 
@@ -104,7 +104,7 @@ def test_a_worker_that_is_gone_is_named_and_the_change_goes_through_the_other(
             ran = alter(toolbox, source, source.after(LINES - 2))
             assert f"{pair.connect_urls[0]} gives no answer" in ran.err
             pair.wait_running(source.name)
-            sample_connectors.settled(pair, source)
+            sample_connectors.await_recorded(pair, source)
             assert source.came()[: LINES + 2] == [*source.meant(), *source.meant()[LINES - 2 :]]
         finally:
             pair.start_process("connect-1")

@@ -26,7 +26,7 @@ def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since
     with sample_connectors.mirror(lab, "rewound-mirror", records=20) as mirror:
         status, moment = mirror.pairs(), time.time()
         mirror.grow(14)
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)
         once = mirror.meant()
         product.run_pipeline()
         requests = ("offsets", "rewind", mirror.name, "--to", str(moment), "--connect", "lab")
@@ -45,4 +45,4 @@ def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since
                 raise NotYet(f"{ {number: len(held) for number, held in observed.items()} }")
 
         until("the copies again", probe, timeout_s=COPIED_S_MAX)
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)

@@ -48,13 +48,13 @@ def ended_together(story: EndedStory) -> EndedStory:
 
 
 @pytest.fixture(scope="module")
-def told(lab: Lab, toolbox: Toolbox) -> Iterator[dict[str, Future[None]]]:
+def stories(lab: Lab, toolbox: Toolbox) -> Iterator[dict[str, Future[None]]]:
     with ThreadPoolExecutor(len(STORIES)) as pool:
         yield {story.__name__: pool.submit(story, lab, toolbox) for story in STORIES}
 
 
 @pytest.fixture(scope="module")
-def told_of_ended(
+def ended_stories(
     exact: Lab, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[None]]]:
     with ThreadPoolExecutor(len(ENDED_STORIES)) as pool:
@@ -104,7 +104,7 @@ def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
         for item in worked:
             toolbox.change("connectors", "resume", item.name)
             item.grow(AFTER)
-        sample_connectors.settled(lab, *worked)
+        sample_connectors.await_recorded(lab, *worked)
         for item in worked:
             assert item.came() == item.meant(), item.name
         assert toolbox.open_plans() == []
@@ -138,7 +138,7 @@ def a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_posi
         toolbox.change("offsets", "alter", source.name, *options(to))
         lab.wait_running(source.name)
         source.grow(AFTER)
-        sample_connectors.settled(lab, source)
+        sample_connectors.await_recorded(lab, source)
         meant = source.meant()
         assert source.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
 
@@ -158,7 +158,7 @@ def a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
             assert f"mm2-offset-syncs.{mirror.target}.internal" in report.said  # which are kept
         lab.wait_running(mirror.name)
         mirror.grow(AFTER)
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)
         meant = mirror.meant()
         assert mirror.came() == {number: once[number] + meant[number] for number in meant}
 
@@ -172,7 +172,7 @@ def a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
         flow = ("--flow", f"{mirror.source}->{mirror.target}", "--topics", mirror.topic)
         toolbox.change("offsets", "reset", *flow, "--to-offset", "4")
         lab.wait_running(mirror.name)
-        sample_connectors.settled(lab, mirror)
+        sample_connectors.await_recorded(lab, mirror)
         assert mirror.came() == {number: held + held[4:] for number, held in once.items()}
 
 
@@ -286,7 +286,7 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
         for item in worked:
             exact.wait_running(item.name)
             item.grow(AFTER)
-        sample_connectors.settled(exact, *worked)
+        sample_connectors.await_recorded(exact, *worked)
         for item in worked:
             assert item.came() == item.meant(), item.name
 
@@ -329,11 +329,11 @@ def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
 
 
 @pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
-def test_it_is_true_that(told: dict[str, Future[None]], story: str) -> None:
-    told[story].result()
+def test_it_is_true_that(stories: dict[str, Future[None]], story: str) -> None:
+    stories[story].result()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("story", [story.__name__ for story in ENDED_STORIES])
-def test_it_is_true_as_well_that(told_of_ended: dict[str, Future[None]], story: str) -> None:
-    told_of_ended[story].result()
+def test_it_is_true_as_well_that(ended_stories: dict[str, Future[None]], story: str) -> None:
+    ended_stories[story].result()

@@ -64,7 +64,7 @@ def together(story: Story) -> Story:
 
 
 @pytest.fixture(scope="module")
-def told(
+def stories(
     lab: Lab, toolbox: Toolbox, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[None]]]:
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -229,7 +229,7 @@ def a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
         answer = toolbox.change("offsets", "reset", entry.name).said
         assert "nothing" in answer.lower()
         lab.resume(entry.name)
-        sample_connectors.settled(lab, entry)
+        sample_connectors.await_recorded(lab, entry)
         assert entry.came() == entry.meant() * 2
 
 
@@ -245,7 +245,7 @@ def a_source_with_an_offsets_topic_of_its_own_is_reset_and_starts_over(
         # Connect shows partitions without an offset as they are in a topic of its own.
         assert all(pair["offset"] is None for pair in sample_connectors.offsets(lab, entry.name))
         lab.resume(entry.name)
-        sample_connectors.settled(lab, entry)
+        sample_connectors.await_recorded(lab, entry)
         assert entry.came() == entry.meant() * 2
 
 
@@ -275,7 +275,7 @@ def altered_and_reset(exact: Lab, toolbox: Toolbox, entry: Source) -> None:
     toolbox.change("offsets", "reset", entry.name)
     assert all(pair["offset"] is None for pair in sample_connectors.offsets(exact, entry.name))
     exact.resume(entry.name)
-    sample_connectors.settled(exact, entry)
+    sample_connectors.await_recorded(exact, entry)
     assert entry.came() == entry.meant() * 2
 
 
@@ -293,7 +293,7 @@ def a_sink_is_altered_twice_and_reads_again_exactly_what_was_said(
         alter(toolbox, at.name, at.pair(0, 3), at.pair(1, 3))
         assert sample_connectors.offsets(lab, at.name) == [at.pair(0, 3), at.pair(1, 3)]
         lab.resume(at.name)
-        sample_connectors.settled(lab, at)
+        sample_connectors.await_recorded(lab, at)
         held = sample_connectors.records(lab.east, at.topic)
         again = [value for values in held.values() for value in values[3:]]
         assert at.came() == sorted(at.meant() + again)
@@ -307,7 +307,7 @@ def a_sink_with_a_group_of_its_own_that_is_reset_reads_everything_again(
     with sample_connectors.sink(lab, "own-sink", config, partitions=2, records=20) as at:
         toolbox.change("offsets", "reset", at.name)
         lab.wait_running(at.name)
-        sample_connectors.settled(lab, at)
+        sample_connectors.await_recorded(lab, at)
         assert at.came() == sorted(at.meant() * 2)
 
 
@@ -344,7 +344,7 @@ def wrong(source: Source, sink: Sink) -> dict[str, tuple[str, tuple[Any, ...]]]:
     }
 
 
-def test_what_is_wrong_is_refused_before_anything_is_asked_of_connect(
+def test_what_is_wrong_is_refused_before_anything_is_queried_of_connect(
     lab: Lab, toolbox: Toolbox, source: Source, sink: Sink
 ) -> None:
     before = {value: sample_connectors.offsets(lab, value) for value in (source.name, sink.name)}
@@ -402,7 +402,7 @@ def a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated(
         toolbox.change("connectors", "restart", entry.name)
         lab.wait_running(entry.name)
         entry.grow(1)
-        sample_connectors.settled(lab, entry)
+        sample_connectors.await_recorded(lab, entry)
         assert entry.came() == entry.meant()
 
 
@@ -426,7 +426,7 @@ def a_connector_that_has_failed_can_be_stopped_set_resumed_and_deleted(
 # ---- created with offsets -----------------------------------------------------------------------
 
 
-class Made:
+class ConnectorFiles:
     """What `connectors create` needs on disk, and the connector that it makes."""
 
     def __init__(self, lab: Lab, directory: Path, name: str) -> None:
@@ -449,7 +449,7 @@ class Made:
 def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_ended(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    built = Made(lab, directory, "born-source")
+    built = ConnectorFiles(lab, directory, "born-source")
     entry = built.source
     for state, tasks in (("stopped", 0), ("paused", None), ("running", 1)):
         ran = toolbox.change(*built.arguments(entry.after(4), "--initial-state", state))
@@ -470,7 +470,7 @@ def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_
         if state != "running":
             toolbox.change("connectors", "delete", entry.name)
     lab.wait_running(entry.name)
-    sample_connectors.settled(lab, entry)
+    sample_connectors.await_recorded(lab, entry)
     assert entry.came() == entry.meant()[4:]
     sample_connectors.forget(lab, entry.name)
 
@@ -478,7 +478,7 @@ def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_
 def test_a_connector_whose_offsets_are_refused_is_not_created(
     lab: Lab, toolbox: Toolbox, tmp_path: Path
 ) -> None:
-    built = Made(lab, tmp_path, "unborn-source")
+    built = ConnectorFiles(lab, tmp_path, "unborn-source")
     toolbox.change(*built.arguments(-1), status=DENIED)
     assert sample_connectors.absent(lab, built.source.name)
 
@@ -487,7 +487,7 @@ def test_a_connector_whose_offsets_are_refused_is_not_created(
 def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_was(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    built = Made(lab, directory, "broken-source")
+    built = ConnectorFiles(lab, directory, "broken-source")
     entry = built.source
     toolbox.change(*built.arguments(entry.after(4), "--initial-state", "stopped"))
     toolbox.change("connectors", "delete", entry.name)
@@ -501,7 +501,7 @@ def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_
     # Created by hand it finds what the first one left: nothing of the second was written.
     lab.create(entry.name, config)
     lab.wait_running(entry.name)
-    sample_connectors.settled(lab, entry)
+    sample_connectors.await_recorded(lab, entry)
     assert entry.came() == entry.meant()[4:]
     sample_connectors.forget(lab, entry.name)
 
@@ -544,5 +544,5 @@ def halted(child: Child) -> None:
 
 
 @pytest.mark.parametrize("story", [story.__name__ for story in STORIES])
-def test_it_is_true_that(told: dict[str, Future[None]], story: str) -> None:
-    told[story].result()
+def test_it_is_true_that(stories: dict[str, Future[None]], story: str) -> None:
+    stories[story].result()

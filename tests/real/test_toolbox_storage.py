@@ -57,7 +57,7 @@ def older() -> Iterator[Lab]:
         yield running
 
 
-def place_of(properties: Path, flow: str | None = None) -> WorkerOffsetStore:
+def open_storage(properties: Path, flow: str | None = None) -> WorkerOffsetStore:
     return open_worker_storage(properties, KafkaClusterPool({}), flow=flow)
 
 
@@ -119,7 +119,7 @@ def committed(lab: Lab) -> None:
     expected = (pair(lab.solo.lines, lab.solo.lines.stat().st_size),)
 
     def probe() -> None:
-        observed = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
+        observed = open_storage(lab.solo.properties).pairs(SOLO_SOURCE)
         if observed != expected:
             raise NotYet(str(observed))
 
@@ -131,7 +131,7 @@ def goes_round(lab: Lab, state: Path) -> None:
     lines = lab.solo.lines.read_text().splitlines()
     came_to_be(lab, lines)
     committed(lab)
-    store = place_of(lab.solo.properties)
+    store = open_storage(lab.solo.properties)
     there = store.pairs(SOLO_SOURCE)
     assert store.connectors() == (SOLO_SOURCE,)  # a sink's are in its group
     assert [str(lab.pids[STANDALONE]) in name or lab.solo.url in name for name in store.busy()] == [
@@ -158,7 +158,7 @@ def goes_round(lab: Lab, state: Path) -> None:
     lab.terminate(STANDALONE)
     toolbox.stored("offsets", "export", "--output", str(retained), properties=lab.solo.properties)
     toolbox.store("offsets", "reset", SOLO_SOURCE, properties=lab.solo.properties)
-    assert place_of(lab.solo.properties).connectors() == ()
+    assert open_storage(lab.solo.properties).connectors() == ()
     document = ("--offsets", str(retained))
     toolbox.stored("offsets", "diff", *document, properties=lab.solo.properties, status=1)
     toolbox.store("offsets", "import", *document, "--allow-new", properties=lab.solo.properties)
@@ -182,7 +182,7 @@ def test_a_standalone_worker_of_kafka_3_9_does_too(older: Lab, tmp_path: Path) -
 # --- distributed -------------------------------------------------------------------------------
 
 
-def shown(lab: Lab, name: str, offset: int) -> None:
+def await_offset(lab: Lab, name: str, offset: int) -> None:
     """Wait until the worker itself says that its connector stands there."""
 
     def probe() -> None:
@@ -204,8 +204,8 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
     properties = lab.directory / "connect-1.properties"
     with sample_connectors.source(lab, name, config, lines=BEFORE) as source:
         lines = source.meant()
-        shown(lab, name, position(source.path, BEFORE))
-        store = place_of(properties)
+        await_offset(lab, name, position(source.path, BEFORE))
+        store = open_storage(properties)
         assert store.pairs(name) == (pair(source.path, position(source.path, BEFORE)),)
         assert (store.state(name), store.notes(name)) == ("started", ())
         assert "group connect has workers" in store.busy(name)[0]
@@ -215,13 +215,15 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
         lab.terminate("connect-1")
         result = carried_out(store, name, step, tmp_path)
         assert result.ending is PlanStatus.SUCCEEDED, result.said
-        past = [offset.pair for offset in place_of(properties).from_beginning(frozenset({name}))]
+        past = [
+            offset.pair for offset in open_storage(properties).from_beginning(frozenset({name}))
+        ]
         assert past[-1] == step.pairs[0]
         lab.start_process("connect-1")
         lab.wait_running(name)
-        shown(lab, name, position(source.path, BEFORE))
+        await_offset(lab, name, position(source.path, BEFORE))
         source.grow(AFTER)
-        shown(lab, name, position(source.path, BEFORE + AFTER))
+        await_offset(lab, name, position(source.path, BEFORE + AFTER))
         assert source.came() == [*lines, *source.meant()[4:]]
 
 
@@ -243,7 +245,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
 
     def at(offset: int) -> None:
         def probe() -> None:
-            results = place_of(lab.directory / "mm2.properties").pairs(name)
+            results = open_storage(lab.directory / "mm2.properties").pairs(name)
             if PartitionOffset(cluster, f'{{"offset":{offset}}}') not in results:
                 raise NotYet(str(results))
 
@@ -251,7 +253,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
 
     copied(once)
     at(BEFORE - 1)
-    store = place_of(lab.directory / "mm2.properties")
+    store = open_storage(lab.directory / "mm2.properties")
     assert store.busy(name)
     settings = store.settings(name)
     assert settings is not None
@@ -295,14 +297,14 @@ sasl.jaas.config={login}
 def test_the_clients_of_a_secured_worker_are_made_as_its_file_says(
     stored: Lab, secured: Path
 ) -> None:
-    plain = place_of(stored.directory / "connect-1.properties")
-    store = place_of(secured)
+    plain = open_storage(stored.directory / "connect-1.properties")
+    store = open_storage(secured)
     assert store.connectors() == plain.connectors()
     assert store.identity() == plain.identity()
     assert store.busy() == plain.busy()
     secured.write_text(secured.read_text().replace('password="', 'password="not '))
     with pytest.raises(AccessDenied):
-        place_of(secured).connectors()
+        open_storage(secured).connectors()
 
 
 def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
@@ -315,8 +317,8 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
         future.result()
     try:
         with pytest.raises(AccessDenied):
-            place_of(secured).busy()
-        inspection = place_of(secured).driver("any").inspect(Settle(), None)
+            open_storage(secured).busy()
+        inspection = open_storage(secured).driver("any").inspect(Settle(), None)
         assert inspection.status is StepStatus.IMPOSSIBLE
     finally:
         expected = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
@@ -326,7 +328,7 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
 
 def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
     """As many keys as the topic has, by another reader."""
-    store = place_of(stored.directory / "connect-1.properties")
+    store = open_storage(stored.directory / "connect-1.properties")
     contents: OffsetStoreContents = store._read_contents(None)
     live = {offset.key for offset in contents.stored if offset.value is not None}
     assert {(key or b"").decode() for key in live} == set(

@@ -79,7 +79,7 @@ def transaction(lab: Lab, kafka_partition: int, name: str) -> Iterator[Producer]
         producer.abort_transaction(TRANSACTION_S_MAX)
 
 
-def never_shown(product: Product, holds: Callable[[], object]) -> None:
+def expect_hidden(product: Product, holds: Callable[[], object]) -> None:
     """Wait until it holds; the aborted position must not be in any answer on the way."""
 
     def probe() -> None:
@@ -106,12 +106,12 @@ def test_an_aborted_position_is_never_shown(
         pass
     where = (TOPIC, kafka_partition)
     end = compare.log_ends(exact, "east", [where])[where]
-    never_shown(exact_product, partial(passed, exact_product, kafka_partition, end))
+    expect_hidden(exact_product, partial(passed, exact_product, kafka_partition, end))
     assert entry(exact_product)["offset"] == before
     # What is committed after it is shown.
     exact.append_lines(2)
     size = exact.lines_path.stat().st_size
-    never_shown(exact_product, lambda: entry(exact_product)["offset"] == {"position": size})
+    expect_hidden(exact_product, lambda: entry(exact_product)["offset"] == {"position": size})
 
 
 def test_transaction_markers_at_the_end_of_the_topic_do_not_make_the_tail_look_behind(
@@ -146,7 +146,7 @@ def test_an_open_transaction_shows_nothing_that_is_not_committed(
             "a commit behind it",
             lambda: compare.log_ends(exact, "east", [where])[where] > end,
         )
-        never_shown(exact_product, lambda: entry(exact_product)["offset"] in (before, None))
+        expect_hidden(exact_product, lambda: entry(exact_product)["offset"] in (before, None))
     becomes(exact_product, size, "source_offset_position", **POSITION)
     becomes(exact_product, 0, "tail_behind_records", **OFFSETS)
     becomes(exact_product, 1, "input_up", **TAIL)

@@ -51,7 +51,7 @@ FAILING: Final = "fails"
 
 
 @dataclass(frozen=True)
-class Site:
+class ProxiedLab:
     """The lab, the daemon that watches it, and what stands between the two."""
 
     lab: Lab
@@ -67,11 +67,11 @@ class Site:
         """Wait until the list was asked for so often."""
         had = self._lists()
 
-        def asked() -> None:
+        def check_polls() -> None:
             if self._lists() < had + polls:
                 raise NotYet(f"{self._lists() - had} polls")
 
-        until(f"{polls} polls", asked, timeout_s=WAIT_S, evidence=self.product.evidence)
+        until(f"{polls} polls", check_polls, timeout_s=WAIT_S, evidence=self.product.evidence)
 
     def _lists(self) -> int:
         return sum(
@@ -86,7 +86,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def proxied_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxiedLab]:
     options = LabOptions(offset_flush_interval_ms=1000, plugins=True)
     directory = tmp_path_factory.mktemp("hostile")
     extra = f"{FAST}judge: {{interval_s: 5}}\nstate_dir: {directory / 'state'}\n"
@@ -98,7 +98,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         for name, settings in MAPS.items():
             lab.add(name, counting(settings, FIRST))
         with onlooker(lab, directory, extra=extra, connect_extra=connect) as (product, recorder):
-            yield Site(lab, product, recorder)
+            yield ProxiedLab(lab, product, recorder)
 
 
 def counting(settings: dict[str, str], limit: int) -> dict[str, str]:
@@ -107,7 +107,7 @@ def counting(settings: dict[str, str], limit: int) -> dict[str, str]:
     return {**kind, "limit": str(limit), **settings}
 
 
-def offset(cluster: Site, name: str) -> object:
+def offset(cluster: ProxiedLab, name: str) -> object:
     """Return the one offset that is shown of a connector; None if there is none."""
     for entry in cluster.product.get("/api/v1/connectors")["connectors"]:
         if entry["name"] == name:
@@ -128,7 +128,7 @@ def numbers_in(lab: Lab) -> int:
 
 @pytest.mark.parametrize("limit", [FIRST, SECOND], ids=["begun", "gone-on"])
 def test_the_position_is_what_the_task_goes_on_from_whatever_its_map(
-    site: Site, limit: int
+    proxied_lab: ProxiedLab, limit: int
 ) -> None:
     """As of the second limit, each has found its offset at the restart: or it would have written
     all its records again.
@@ -136,18 +136,18 @@ def test_the_position_is_what_the_task_goes_on_from_whatever_its_map(
     limits = {name: FIRST if name in NOT_IN_PATHS else limit for name in MAPS}
     if limit == SECOND:
         for name in MAPS.keys() - NOT_IN_PATHS:
-            site.lab.create(name, counting(MAPS[name], limit))
+            proxied_lab.lab.create(name, counting(MAPS[name], limit))
     for name, settings in MAPS.items():
         report = expected(settings, limits[name])
         eventually(
-            site.product,
+            proxied_lab.product,
             f"{name} at {report}",
-            lambda name=name, message=report: offset(site, name) == message or None,  # type: ignore[misc]
+            lambda name=name, message=report: offset(proxied_lab, name) == message or None,  # type: ignore[misc]
             timeout_s=WAIT_S,
         )
-    assert numbers_in(site.lab) == sum(limits.values())
+    assert numbers_in(proxied_lab.lab) == sum(limits.values())
     for finding in ("duplicate_keys", "unusable_offset", "remnant_offsets"):
-        assert site.findings(finding) == []
+        assert proxied_lab.findings(finding) == []
 
 
 # What a connector does in its alterOffsets, and what is said of it (KIP-875).
@@ -160,18 +160,18 @@ REFUSALS: Final[dict[str, str]] = {
 
 @pytest.mark.parametrize("refuses", REFUSALS, ids=["in-words", "unsupported", "broken"])
 def test_a_connector_that_refuses_new_offsets_ends_as_it_was(
-    site: Site, tmp_path: Path, refuses: str
+    proxied_lab: ProxiedLab, tmp_path: Path, refuses: str
 ) -> None:
     name = f"refusing-{len(refuses)}"
     pair = ({"name": "of name", "path": "of path"}, {"position": 3})
     body = json.dumps({"offsets": [{"partition": pair[0], "offset": pair[1]}]})
-    tools = Toolbox(site.lab, directory=tmp_path)
-    site.lab.add(name, counting({"refuses": refuses}, FIRST))
+    tools = Toolbox(proxied_lab.lab, directory=tmp_path)
+    proxied_lab.lab.add(name, counting({"refuses": refuses}, FIRST))
     try:
         eventually(
-            site.product,
+            proxied_lab.product,
             f"{name} at {FIRST}",
-            lambda: offset(site, name) == {"position": FIRST} or None,
+            lambda: offset(proxied_lab, name) == {"position": FIRST} or None,
             timeout_s=WAIT_S,
         )
         ran = tools.change("offsets", "alter", name, "--offsets", "-", stdin=body, status=None)
@@ -179,22 +179,22 @@ def test_a_connector_that_refuses_new_offsets_ends_as_it_was(
         assert REFUSALS[refuses] in ran.err
         assert "not done" in ran.err
         assert tools.open_plans(name) == []
-        site.lab.wait_running(name)
+        proxied_lab.lab.wait_running(name)
         (retained,) = json.loads(tools.read("offsets", "export", "--connectors", name).out)[name]
         assert retained["offset"] == {"position": FIRST}
     finally:
-        site.lab.delete(name)
+        proxied_lab.lab.delete(name)
 
 
 def test_a_connector_that_refuses_its_first_offsets_is_not_left_behind(
-    site: Site, tmp_path: Path
+    proxied_lab: ProxiedLab, tmp_path: Path
 ) -> None:
     name, words = "refused-at-birth", "it begins where I say"
     config = tmp_path / "connector.json"
     pair = {"partition": {"name": "of name", "path": "of path"}, "offset": {"position": 3}}
     body = {"name": name, "config": counting({"refuses": words}, FIRST), "initial_offsets": [pair]}
     config.write_text(json.dumps(body))
-    tools = Toolbox(site.lab, directory=tmp_path)
+    tools = Toolbox(proxied_lab.lab, directory=tmp_path)
     ran = tools.change(
         "connectors", "create", name, "--allow-new", "--config-file", str(config), status=None
     )
@@ -206,11 +206,13 @@ def test_a_connector_that_refuses_its_first_offsets_is_not_left_behind(
     assert len(listed) >= len(MAPS)
 
 
-def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) -> None:
-    def asked(name: str) -> None:
+def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(
+    proxied_lab: ProxiedLab,
+) -> None:
+    def check_request(name: str) -> None:
         exchanges = [
             exchange
-            for exchange in site.recorder.exchanges()
+            for exchange in proxied_lab.recorder.exchanges()
             if exchange.path == f"/connectors/{name}/offsets"
         ]
         if not any(exchange.status == 200 for exchange in exchanges[-1:]):
@@ -219,17 +221,17 @@ def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) 
     for name in ("maps-hash", "maps-tree"):
         until(
             f"{name} compared",
-            lambda name=name: asked(name),  # type: ignore[misc]
+            lambda name=name: check_request(name),  # type: ignore[misc]
             timeout_s=WAIT_S,
-            evidence=site.product.evidence,
+            evidence=proxied_lab.product.evidence,
         )
     # Over REST they cannot be read, which the exit status says; the others are listed.
     listing = ("offsets", "list", "--json")
-    text = site.product.cli(*listing, "--direct", timeout_s=WAIT_S, status=1)
+    text = proxied_lab.product.cli(*listing, "--direct", timeout_s=WAIT_S, status=1)
     for name in ("maps-hash", "maps-tree", MM2_HEARTBEAT):
         assert name in text
     # The daemon has them all from the topic.
-    known = json.loads(site.product.cli(*listing, timeout_s=WAIT_S))["lab"]
+    known = json.loads(proxied_lab.product.cli(*listing, timeout_s=WAIT_S))["lab"]
     assert {"..", "100%", "a/b", "maps-hash", "maps-tree", MM2_HEARTBEAT} <= known.keys()
 
 
@@ -270,32 +272,37 @@ WEATHER: Final[dict[str, Callable[[], Trouble]]] = {
 
 
 @pytest.fixture(scope="module")
-def failed(site: Site) -> str:
+def failed(proxied_lab: ProxiedLab) -> str:
     """When the finding of a task that has failed began."""
     settings = {"map": "hash", "fields": "name", "text": "true"}
-    site.lab.create(FAILING, counting(settings, 5) | {"topic": "no such topic"})
-    eventually(site.product, "task_failed", lambda: site.findings("task_failed"), timeout_s=WAIT_S)
-    return str(site.findings("task_failed")[0]["since"])
+    proxied_lab.lab.create(FAILING, counting(settings, 5) | {"topic": "no such topic"})
+    eventually(
+        proxied_lab.product,
+        "task_failed",
+        lambda: proxied_lab.findings("task_failed"),
+        timeout_s=WAIT_S,
+    )
+    return str(proxied_lab.findings("task_failed")[0]["since"])
 
 
 @pytest.mark.parametrize("weather", WEATHER)
 def test_nothing_is_over_because_something_else_answers(
-    site: Site, failed: str, weather: str
+    proxied_lab: ProxiedLab, failed: str, weather: str
 ) -> None:
-    site.recorder.weather(WEATHER[weather]())
+    proxied_lab.recorder.weather(WEATHER[weather]())
     try:
-        site.polled()
+        proxied_lab.polled()
         # What is stale is not shown; it is not over either, and goes on from when it began.
-        assert [result["since"] for result in site.findings("task_failed")] in ([failed], [])
-        assert offset(site, "maps-linked") in (None, expected(MAPS["maps-linked"], SECOND))
+        assert [result["since"] for result in proxied_lab.findings("task_failed")] in ([failed], [])
+        assert offset(proxied_lab, "maps-linked") in (None, expected(MAPS["maps-linked"], SECOND))
     finally:
-        site.recorder.calm()
-    site.polled(3)
-    assert site.product.daemon_running
-    assert site.resident_kb() < MEMORY_KB_MAX
-    (finding,) = site.findings("task_failed")
+        proxied_lab.recorder.calm()
+    proxied_lab.polled(3)
+    assert proxied_lab.product.daemon_running
+    assert proxied_lab.resident_kb() < MEMORY_KB_MAX
+    (finding,) = proxied_lab.findings("task_failed")
     assert finding["since"] == failed
-    site.product.wait_ready(WAIT_S)
+    proxied_lab.product.wait_ready(WAIT_S)
 
 
 @pytest.mark.parametrize(
@@ -304,36 +311,36 @@ def test_nothing_is_over_because_something_else_answers(
     ids=["task", "connector"],
 )
 def test_a_connector_without_a_status_is_shown_with_what_is_known(
-    site: Site, holes: tuple[str, ...], of: str
+    proxied_lab: ProxiedLab, holes: tuple[str, ...], of: str
 ) -> None:
-    producer = Producer({"bootstrap.servers": site.lab.east})
+    producer = Producer({"bootstrap.servers": proxied_lab.lab.east})
     for key in holes:
         producer.produce("connect-status", key=f"status-{key}".encode(), value=None)
     assert producer.flush(10.0) == 0
     eventually(
-        site.product,
+        proxied_lab.product,
         "connector_state_missing",
         lambda: [
             finding
-            for finding in site.findings("connector_state_missing")
+            for finding in proxied_lab.findings("connector_state_missing")
             if finding["connector"] == "maps-tree" and f"no state {of}" in finding["summary"]
         ],
         timeout_s=WAIT_S,
     )
-    assert offset(site, "maps-tree") == expected(MAPS["maps-tree"], SECOND)
+    assert offset(proxied_lab, "maps-tree") == expected(MAPS["maps-tree"], SECOND)
     # A restart of both is refused (404): Connect takes from statuses what there is to restart.
-    site.lab.pause("maps-tree")
-    site.lab.resume("maps-tree")
+    proxied_lab.lab.pause("maps-tree")
+    proxied_lab.lab.resume("maps-tree")
     eventually(
-        site.product,
+        proxied_lab.product,
         "the end of it",
-        lambda: not site.findings("connector_state_missing") or None,
+        lambda: not proxied_lab.findings("connector_state_missing") or None,
         timeout_s=WAIT_S,
     )
-    assert site.findings("remnant_offsets") == []
+    assert proxied_lab.findings("remnant_offsets") == []
 
 
-def test_lag_is_right_where_a_router_renames_the_copies(site: Site) -> None:
+def test_lag_is_right_where_a_router_renames_the_copies(proxied_lab: ProxiedLab) -> None:
     router = {
         "transforms": "r",
         "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
@@ -342,32 +349,36 @@ def test_lag_is_right_where_a_router_renames_the_copies(site: Site) -> None:
         "source.cluster.alias": "w5",
         "target.cluster.alias": "e5",
     }
-    config = mm2_source(upstream=site.lab.west, downstream=site.lab.east, topics="renamed")
-    site.lab.create_topic("east", "copy-renamed")
-    site.lab.create("mm2-renames", {**config, **router})
-    site.lab.produce("west", "renamed", 40)
+    config = mm2_source(
+        upstream=proxied_lab.lab.west, downstream=proxied_lab.lab.east, topics="renamed"
+    )
+    proxied_lab.lab.create_topic("east", "copy-renamed")
+    proxied_lab.lab.create("mm2-renames", {**config, **router})
+    proxied_lab.lab.produce("west", "renamed", 40)
     here = {"connector": "mm2-renames"}
-    becomes(site.product, 40, "mm2_source_log_end_offset", **here)
-    becomes(site.product, 0, "mm2_replication_lag_records", **here)
-    assert sum(compare.log_ends(site.lab, "east", [("copy-renamed", 0)]).values()) == 40
+    becomes(proxied_lab.product, 40, "mm2_source_log_end_offset", **here)
+    becomes(proxied_lab.product, 0, "mm2_replication_lag_records", **here)
+    assert sum(compare.log_ends(proxied_lab.lab, "east", [("copy-renamed", 0)]).values()) == 40
 
 
-def test_lag_is_ours_while_an_excluded_mirror_maker_copies_on(site: Site) -> None:
+def test_lag_is_ours_while_an_excluded_mirror_maker_copies_on(proxied_lab: ProxiedLab) -> None:
     """Both write the same syncs. Ours is stopped: what the other one copies, ours does not."""
     aliases = {"source.cluster.alias": "w6", "target.cluster.alias": "e6"}
-    config = mm2_source(upstream=site.lab.west, downstream=site.lab.east, topics="blue")
-    site.lab.create("mm2-blue", {**config, **aliases})
+    config = mm2_source(
+        upstream=proxied_lab.lab.west, downstream=proxied_lab.lab.east, topics="blue"
+    )
+    proxied_lab.lab.create("mm2-blue", {**config, **aliases})
     here = {"connector": "mm2-blue"}
-    site.lab.produce("west", "blue", 30)
-    becomes(site.product, 30, "mm2_source_log_end_offset", **here)
-    becomes(site.product, 0, "mm2_replication_lag_records", **here)
-    site.lab.stop_connector("mm2-blue")
-    site.lab.create(EXCLUDED, {**config, **aliases})
-    site.lab.wait_running(EXCLUDED)
-    site.lab.produce("west", "blue", 50)
-    becomes(site.product, 80, "mm2_source_log_end_offset", **here)
-    site.polled(25)  # the other one has written its syncs, and five intervals have passed
-    becomes(site.product, 50, "mm2_replication_lag_records", **here)
-    site.polled()
-    assert total(site.product, "mm2_replication_lag_records", **here) == 50
-    assert not samples(site.product, "mm2_replication_lag_records", connector=EXCLUDED)
+    proxied_lab.lab.produce("west", "blue", 30)
+    becomes(proxied_lab.product, 30, "mm2_source_log_end_offset", **here)
+    becomes(proxied_lab.product, 0, "mm2_replication_lag_records", **here)
+    proxied_lab.lab.stop_connector("mm2-blue")
+    proxied_lab.lab.create(EXCLUDED, {**config, **aliases})
+    proxied_lab.lab.wait_running(EXCLUDED)
+    proxied_lab.lab.produce("west", "blue", 50)
+    becomes(proxied_lab.product, 80, "mm2_source_log_end_offset", **here)
+    proxied_lab.polled(25)  # the other one has written its syncs, and five intervals have passed
+    becomes(proxied_lab.product, 50, "mm2_replication_lag_records", **here)
+    proxied_lab.polled()
+    assert total(proxied_lab.product, "mm2_replication_lag_records", **here) == 50
+    assert not samples(proxied_lab.product, "mm2_replication_lag_records", connector=EXCLUDED)

@@ -13,7 +13,7 @@ import pytest
 
 from lab import Lab
 from lab.check import compare
-from lab.check.compare import Kept, Tally
+from lab.check.compare import OffsetLocation, Tally
 from lab.cluster.connect_client import ConnectApi
 from lab.cluster.connector_configs import (
     FILE_SOURCE,
@@ -26,11 +26,11 @@ from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker
 from tests.real.conftest import FAST, FAST_CONNECT, SITES
-from tests.real.daemon_series import MIRRORED, becomes, eventually, settled, total
+from tests.real.daemon_series import MIRRORED, await_replicated, becomes, eventually, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-OFFSETS = {"lab": Kept("east", "connect-offsets")}
+OFFSETS = {"lab": OffsetLocation("east", "connect-offsets")}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def produced(lab: Lab, product: Product, *, sink_lag_max: int = 0) -> None:
     lab.append_lines(25)
     lab.produce("west", "orders", 120)
     lab.produce("west", "payments", 30)
-    settled(lab, product, sink_lag_max=sink_lag_max)
+    await_replicated(lab, product, sink_lag_max=sink_lag_max)
     size = lab.lines_path.stat().st_size
     becomes(product, size, "source_offset_position", connector=FILE_SOURCE, connect_cluster="lab")
 
@@ -110,7 +110,7 @@ def test_syncs_on_the_target_under_another_separator_are_found_and_right(
     ends = compare.log_ends(older, "west", MIRRORED[:3])
     becomes(older_product, sum(ends.values()), "mm2_source_log_end_offset", **here)
     becomes(older_product, 0, "mm2_replication_lag_records", **here)
-    settled(older, older_product)
+    await_replicated(older, older_product)
     (flow,) = (
         flow
         for flow in older_product.get("/api/v1/flows")["flows"]
@@ -129,7 +129,7 @@ def test_exactly_once_gives_the_values_of_rest_brokers_and_consoles(
     produced(exact, exact_product, sink_lag_max=1)
     agrees(compare.with_rest(exact_product, exact, {"other": other}), at_least=7)
     agrees(compare.with_brokers(exact_product, exact), at_least=2 * len(MIRRORED))
-    retained = {**OFFSETS, "other": Kept("east", "other-offsets")}
+    retained = {**OFFSETS, "other": OffsetLocation("east", "other-offsets")}
     agrees(compare.with_consoles(exact_product, exact, retained), at_least=11)
 
 
@@ -180,11 +180,11 @@ def test_a_connectors_own_offsets_topic_counts_alone_with_and_without_exactly_on
     tally = compare.with_consoles(
         exact_product,
         exact,
-        {**OFFSETS, "other": Kept("east", "other-offsets")},
+        {**OFFSETS, "other": OffsetLocation("east", "other-offsets")},
         {
-            ("lab", "own-exact"): Kept("east", "own-exact-offsets"),
-            ("lab", "moved"): Kept("east", "moved-offsets"),
-            ("other", "own-plain"): Kept("east", "own-plain-offsets"),
+            ("lab", "own-exact"): OffsetLocation("east", "own-exact-offsets"),
+            ("lab", "moved"): OffsetLocation("east", "moved-offsets"),
+            ("other", "own-plain"): OffsetLocation("east", "own-plain-offsets"),
         },
     )
     agrees(tally, at_least=13)
@@ -234,7 +234,7 @@ def test_a_dedicated_mirrormaker_without_rest_gives_the_values_of_brokers_and_co
         "the last commit",
         lambda: total(dedicated, "source_offset_position", source_partition=ledger) == 42,
     )
-    retained = {"mm2": Kept("east", "mm2-offsets.w2.internal")}
+    retained = {"mm2": OffsetLocation("east", "mm2-offsets.w2.internal")}
     # The commit and the sync of `ledger`; heartbeats never rest.
     agrees(compare.with_consoles(dedicated, exact, retained), at_least=2)
     running = {"connector": "MirrorSourceConnector", "state": "running"}

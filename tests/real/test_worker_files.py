@@ -15,7 +15,7 @@ from lab.product.remediating_daemon import Guarded
 from lab.stories import cluster_actions
 from lab.stories.flow import failed_again, task_trace
 from lab.waiting import NotYet, until
-from tests.real.remediation_stories import QUARANTINE, SEEN_S_MAX, SKIP, asked
+from tests.real.remediation_stories import QUARANTINE, SEEN_S_MAX, SKIP, list_requests
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 
@@ -104,7 +104,7 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
             daemon.approve(plan)
             assert daemon.ended(plan)["ending"] == "succeeded"
             lab.wait_running(NAME)
-            assert asked(daemon.changes(NAME)) == SKIP
+            assert list_requests(daemon.changes(NAME)) == SKIP
         finally:
             daemon.stop()
 
@@ -115,7 +115,9 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
         until("all but one", delivered, timeout_s=SEEN_S_MAX)
 
 
-def test_without_the_log_nobody_can_tell_and_nothing_is_proposed(lab: Lab, tmp_path: Path) -> None:
+def test_without_the_log_nobody_can_report_and_nothing_is_proposed(
+    lab: Lab, tmp_path: Path
+) -> None:
     daemon = Guarded(
         lab,
         directory=tmp_path / "daemon",

@@ -188,12 +188,12 @@ class Cluster:
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
         if not self.sick.keys().isdisjoint(partitions):
-            return self._told_by_librdkafka(partitions, offset, refused)
+            return self._read_bounds(partitions, offset, refused)
         partition = self.bounds(partitions, stable=committed)
         name = "start" if offset == EARLIEST else "end"
         return [getattr(partition.get(item), name, None) for item in partitions]
 
-    def _told_by_librdkafka(
+    def _read_bounds(
         self,
         partitions: Sequence[TopicPartition],
         offset: int,
@@ -218,8 +218,8 @@ class Cluster:
         partitions: Sequence[TopicPartition],
         refused: dict[TopicPartition, ClientError] | None,
     ) -> dict[TopicPartition, LogBounds]:
-        starts = self._told_by_librdkafka(partitions, EARLIEST, refused)
-        ends = self._told_by_librdkafka(partitions, LATEST, refused)
+        starts = self._read_bounds(partitions, EARLIEST, refused)
+        ends = self._read_bounds(partitions, LATEST, refused)
         return {
             partition: LogBounds(start=start, end=end, stable_end=end)
             for partition, start, end in zip(partitions, starts, ends, strict=True)

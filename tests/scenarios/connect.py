@@ -25,7 +25,7 @@ class Task:
 
 
 @dataclass
-class Site:
+class ScenarioConnect:
     """A Connect cluster on Kafka cluster east.
 
     without_status  connectors, and tasks as CONNECTOR-NUMBER, whose records in the status topic
@@ -123,7 +123,7 @@ class Connector:
     """
 
     name: str
-    site: Site
+    site: ScenarioConnect
     tasks_max: int = 1
     flush_s: float = FLUSH_S
     state: str = "RUNNING"

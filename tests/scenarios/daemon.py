@@ -45,7 +45,7 @@ from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
 from offsetwatch.state.snapshot import Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal, InternalReader
-from tests.scenarios.connect import Site
+from tests.scenarios.connect import ScenarioConnect
 from tests.scenarios.proxy import Reader
 from tests.scenarios.script import several
 from tests.scenarios.world import World
@@ -75,7 +75,7 @@ def config_for(world: World) -> Config:
     )
 
 
-def _topics_of(world: World, cluster: Site) -> dict[str, str]:
+def _topics_of(world: World, cluster: ScenarioConnect) -> dict[str, str]:
     """Return what is named of its topics: nothing, where only its REST API can be asked."""
     if world.clusters[cluster.name].get("rest_only"):
         return {}
@@ -203,7 +203,7 @@ class Daemon:
         """Look at everything that is due, and let the loop make of it what it can."""
         assert self.loop is not None
         self.clock.at = now = self.world.now
-        self._look(self.snapshot, now)
+        self._poll(self.snapshot, now)
         batch, self.batch = tuple(self.batch), []
         return self.loop.step(now, batch)
 
@@ -217,18 +217,18 @@ class Daemon:
         self.due[what] = now + seconds
         return True
 
-    def _look(self, snapshot: Snapshot, now: float) -> None:
+    def _poll(self, snapshot: Snapshot, now: float) -> None:
         for cluster in self.world.sites.values():
-            self._look_at_connect(cluster.name, snapshot, now)
+            self._poll_connect(cluster.name, snapshot, now)
         self._discover(snapshot)
         if self._every("failover", TOPICS_S, now):
             self.failover.poll_topics()
         self.failover.poll_new()
         self._follow(snapshot, now)
         for name in self.world.kafkas:
-            self._look_at_kafka(name, snapshot, now)
+            self._poll_kafka(name, snapshot, now)
 
-    def _look_at_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
+    def _poll_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
         entry = next(cluster.poll for cluster in self.config.connect if cluster.name == name)
         rest = InputId(CONNECT_REST, connect_cluster=name)
         if self._every(f"rest {name}", entry.state_s, now):
@@ -252,7 +252,7 @@ class Daemon:
             self._run(f"groups of {name}", partial(self._poll_groups, name), groups)
             self.failover.poll_groups(name)
 
-    def _look_at_kafka(self, name: str, snapshot: Snapshot, now: float) -> None:
+    def _poll_kafka(self, name: str, snapshot: Snapshot, now: float) -> None:
         up = self.world.kafkas[name].down is None
         if self._every(f"brokers {name}", 60.0, now) and up:
             self._put((BrokerAddressesRead(name, frozenset({f"{name}:9092"})),))

@@ -15,7 +15,7 @@ from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import ServerError
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal
-from tests.scenarios.connect import Connector, Site, Source
+from tests.scenarios.connect import Connector, ScenarioConnect, Source
 from tests.scenarios.mirrors import Checkpoints, Mirror
 from tests.scenarios.proxy import FAULTS
 from tests.scenarios.script import BEGINNING, ScriptError, only, rate, seconds, several, trace_of
@@ -29,12 +29,12 @@ def signed(text: str) -> float:
     return -seconds(text[1:]) if text.startswith("-") else seconds(text)
 
 
-class HostileVerbs:
+class DisturbanceVerbs:
     """Verbs of World that concern what stands around it."""
 
     now: float
-    sites: dict[str, Site]
-    strangers: dict[str, Site]
+    sites: dict[str, ScenarioConnect]
+    strangers: dict[str, ScenarioConnect]
     kafkas: dict[str, Cluster]
     _named: Callable[[Any], list[Connector]]
 
@@ -164,7 +164,9 @@ class HostileVerbs:
         for name, more in report.items():
             inputs = only(f"stranger.{name}", more, "copies", "speed", "as")
             east = self.kafkas["east"]
-            cluster = self.strangers.setdefault(name, Site(name, east, offsets=f"{name}-offsets"))
+            cluster = self.strangers.setdefault(
+                name, ScenarioConnect(name, east, offsets=f"{name}-offsets")
+            )
             for topic in (cluster.offsets, f"{name}-status"):
                 east.internal.setdefault(topic, Internal(topic))
             source, _, target = inputs.get("as", "west->east").partition("->")

@@ -48,7 +48,7 @@ class History:
     rereads: dict[tuple[str, str], list[tuple[float, int | None]]] = field(default_factory=dict)
     last: Snapshot | None = None
 
-    def look(self, snapshot: Snapshot) -> None:
+    def record(self, snapshot: Snapshot) -> None:
         now = snapshot.at - BEGINNING
         statuses = {finding.key: finding for finding in snapshot.findings}
         for key, finding in statuses.items():
@@ -94,7 +94,7 @@ def mistakes(finding: Any, history: History) -> Iterator[str]:
         (key, number) for key, group in history.findings.items() for number in range(len(group))
     }
     for number, expected in enumerate(finding.get("found", [])):
-        yield from _found(f"found[{number}]", expected, history, unexpected)
+        yield from _check_finding(f"found[{number}]", expected, history, unexpected)
     tolerated = {_name(name) for name in several(finding.get("tolerated", []))}
     for key, number in sorted(unexpected):
         span = history.findings[key][number]
@@ -115,7 +115,7 @@ def _name(text: str) -> str:
         raise ScriptError(f"there is no finding {text!r}") from None
 
 
-def _found(
+def _check_finding(
     where: str, report: Any, history: History, unexpected: set[tuple[tuple[str, ...], int]]
 ) -> Iterator[str]:
     inputs = only(

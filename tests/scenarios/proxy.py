@@ -21,7 +21,7 @@ from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.decode.java.hash_map import build_connect_key
 
 if TYPE_CHECKING:
-    from tests.scenarios.connect import Site
+    from tests.scenarios.connect import ScenarioConnect
 
 CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 OTHER_ID: Final = "ZZZZZZZZTWuDn1WB1ueCVQ"
@@ -99,7 +99,7 @@ class Proxy(httpx.AsyncBaseTransport):
     down      the error that every question raises
     """
 
-    site: Site
+    site: ScenarioConnect
     fault: str = ""
     wrong_for: frozenset[str] = frozenset()
     down: Callable[[], BaseException] | None = None
@@ -187,7 +187,7 @@ def _quoted(name: str) -> str:
     return httpx.URL("http://x/").copy_with(path=f"/{name}").raw_path.decode()[1:]
 
 
-def rest_offsets(cluster: Site, connector: str) -> list[dict[str, Any]]:
+def rest_offsets(cluster: ScenarioConnect, connector: str) -> list[dict[str, Any]]:
     """Return what Connect finds of a connector: each partition, looked up as a HashMap of it."""
     group = getattr(cluster.connectors[connector], "group", None)
     if group is not None:
@@ -243,7 +243,9 @@ def _omits(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[i
     return 200, _json({name: at for name, at in listed.items() if name not in proxy.wrong_for})
 
 
-def _by_turns(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple[int, bytes]:
+def _answer_alternately(
+    proxy: Proxy, path: str, status: int, body: bytes, _: str
+) -> tuple[int, bytes]:
     """Two Connect clusters of one Kafka cluster share an address and answer by turns."""
     if path.partition("?")[0] != "/connectors":
         return status, body
@@ -261,7 +263,9 @@ def _unlists(proxy: Proxy, path: str, status: int, body: bytes, _: str) -> tuple
     return _omits(proxy, path, status, body, "")
 
 
-def _odd_entry(proxy: Proxy, path: str, status: int, body: bytes, shape: str) -> tuple[int, bytes]:
+def _answer_malformed_entry(
+    proxy: Proxy, path: str, status: int, body: bytes, shape: str
+) -> tuple[int, bytes]:
     if not _of_list(path):
         return status, body
     listed = json.loads(body)
@@ -363,9 +367,9 @@ _BODIES: Final[dict[str, Callable[[Proxy, str, int, bytes, str], tuple[int, byte
     "empty": _empty,
     "lists_nothing": _lists_nothing,
     "omits": _omits,
-    "by_turns": _by_turns,
+    "by_turns": _answer_alternately,
     "unlists": _unlists,
-    "odd_entry": _odd_entry,
+    "odd_entry": _answer_malformed_entry,
     "other_cluster": _other,
     "status": _status,
     "tasks_status": _tasks_status,

@@ -229,7 +229,7 @@ class Estate:
         """A daemon that has read its topics."""
         self.world = World()
         self._see()
-        self.world.found()
+        self.world.find_topic()
         self.world.tail(whole=True)
         self.world.tail(topic=SYNCS, whole=True)
 

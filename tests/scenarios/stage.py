@@ -26,15 +26,15 @@ def act_out(folder: Path) -> tuple[History, Listener, Steadiness]:
             listener.restart()
         if daemon.running:
             snapshot = daemon.step()
-            history.look(snapshot)
+            history.record(snapshot)
             listener.hear(snapshot, world.existing())
-            steadiness.look(daemon.judge, snapshot)
+            steadiness.compare(daemon.judge, snapshot)
     if world.events:
         raise ScriptError(f"{folder.name}: {len(world.events)} events after the end")
     return history, listener, steadiness
 
 
-def told(folder: Path) -> tuple[list[str], History]:
+def run_scenario(folder: Path) -> tuple[list[str], History]:
     """What went otherwise than expected, and all that was found."""
     history, listener, steadiness = act_out(folder)
     expected = mistakes(read(folder / "expectation.yaml"), history)

@@ -28,7 +28,7 @@ class Steadiness:
         self._known: set[Kind] = set()
         self.mistakes: list[str] = []
 
-    def look(self, judge: SnapshotJudge, snapshot: Snapshot) -> None:
+    def compare(self, judge: SnapshotJudge, snapshot: Snapshot) -> None:
         """Look at what a daemon shows, and what its judge would say to the same later."""
         results = {*((finding.name, finding.severity) for finding in snapshot.findings)}
         kinds: set[Kind] = {

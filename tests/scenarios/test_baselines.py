@@ -72,14 +72,14 @@ def test_without_what_history_knows_nobody_is_called_silent(estate, how):
         assert estate.verdict("rows").verdict is not Verdict.SILENT
 
 
-def test_what_a_person_stopped_is_idle_however_long(estate):
+def test_what_an_operator_stopped_is_idle_however_long(estate):
     taught(estate)
     estate.actors[0].state = "stopped"
     for _ in estate.run(2 * HOUR):
         assert estate.verdict("rows").verdict is not Verdict.SILENT
 
 
-def test_a_fresh_daemon_says_so_after_three_intervals_without_having_seen_it_move(estate):
+def test_a_fresh_daemon_says_so_after_three_intervals_without_having_observed_it_move(estate):
     taught(estate)
     estate.actors[0].hangs = True
     estate.told.clear()

@@ -35,7 +35,7 @@ def history() -> History:
     for minute in range(30):
         statuses = (LOST,) if 5 <= minute < 8 or minute >= 20 else ()
         verdict = Verdict.SILENT if 10 <= minute < 12 else Verdict.OK
-        built.look(
+        built.record(
             replace(
                 EMPTY_SNAPSHOT,
                 at=BEGINNING + minute * MINUTE,
@@ -71,25 +71,25 @@ def test_what_was_found_as_expected_is_no_mistake(history):
     ],
     ids=str,
 )
-def test_what_was_not_found_as_expected_is_told(history, change):
+def test_what_was_not_found_as_expected_is_reported(history, change):
     result = list(mistakes({"found": [{**TWICE[0], **change}, TWICE[1]]}, history))
     assert any(name.startswith("found[0]") for name in result)
 
 
-def test_a_finding_that_should_have_stayed_or_gone_is_told(history):
+def test_a_finding_that_should_have_stayed_or_gone_is_reported(history):
     stays = {key: TWICE[0][key] for key in ("finding", "comes")}
     goes = {**TWICE[1], "goes": "25m..29m"}
     assert len(list(mistakes({"found": [stays, goes]}, history))) == 2
 
 
-def test_what_was_not_expected_is_told_unless_it_is_tolerated(history):
+def test_what_was_not_expected_is_reported_unless_it_is_tolerated(history):
     assert len(list(mistakes({"found": TWICE[:1]}, history))) == 1
     assert len(list(mistakes({}, history))) == 2
     assert list(mistakes({"tolerated": ["mm2_records_lost"]}, history)) == []
 
 
 def test_a_severity_that_it_once_had_counts(history):
-    history.look(
+    history.record(
         replace(
             EMPTY_SNAPSHOT,
             at=BEGINNING + 30 * MINUTE,
@@ -112,12 +112,12 @@ def test_a_severity_that_it_once_had_counts(history):
         ({"of": "west->east", "cluster": "other", "at": "5m", "is": "ok"}, False),
     ],
 )
-def test_a_verdict_is_looked_for_where_it_is_expected(history, expected, right):
+def test_a_verdict_is_searched_for_where_it_is_expected(history, expected, right):
     result = list(mistakes({"tolerated": ["mm2_records_lost"], "verdicts": [expected]}, history))
     assert (result == []) == right
 
 
-def test_a_verdict_that_must_never_be_is_told(history):
+def test_a_verdict_that_must_never_be_is_reported(history):
     reports = {"tolerated": ["mm2_records_lost"], "never": [{"verdict": ["silent", "stalled"]}]}
     assert len(list(mistakes(reports, history))) == 1
 

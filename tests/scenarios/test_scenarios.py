@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.stage import told
+from tests.scenarios.stage import run_scenario
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +15,7 @@ STORIES = sorted(path.parent for path in Path(__file__).parent.glob("*/world.yam
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.name)
 def test_a_story_ends_as_expected(story: Path):
-    result, history = told(story)
+    result, history = run_scenario(story)
     assert history.last is not None
     assert history.last.ready, history.last.waiting_for
     assert result == []

@@ -110,7 +110,7 @@ def test_restarts_over_and_over_do_not_make_a_stalled_connector_patient(estate):
 
 
 @pytest.mark.parametrize("state", ["paused", "stopped"])
-def test_what_a_person_paused_is_paused_and_has_three_intervals_after_that(estate, state):
+def test_what_an_operator_paused_is_paused_and_has_three_intervals_after_that(estate, state):
     hung(estate)
     estate.actors[0].hangs, estate.actors[0].state = False, state
     estate.until("mm2", Verdict(state), FLUSH_S + 20)
@@ -192,7 +192,7 @@ def test_without_states_or_log_ends_a_silent_flow_is_unknown_and_silent_again_af
     assert (estate.verdict("mm2").verdict, estate.verdict("mm2").since) == (Verdict.SILENT, since)
 
 
-def test_time_in_which_nobody_looked_is_no_stall(estate):
+def test_time_in_which_nobody_polled_is_no_stall(estate):
     """The daemon was blind for an hour, and sees what it saw before."""
     estate.blind.add(ENDS)
     estate.actors[0].hangs = True
@@ -230,7 +230,7 @@ def test_a_daemon_that_was_down_does_not_call_a_stall_what_it_did_not_watch(esta
 
 
 @pytest.mark.parametrize("leap_s", [-2 * HOUR, -30.0, 2 * HOUR])
-def test_a_clock_that_leaps_breaks_nothing(estate, leap_s):
+def test_a_clock_that_jumps_breaks_nothing(estate, leap_s):
     since = hung(estate)
     estate.world.now += leap_s
     estate.actors[0].flushed_at += leap_s
@@ -243,7 +243,7 @@ def test_a_clock_that_leaps_breaks_nothing(estate, leap_s):
 
 
 @pytest.mark.parametrize("leap_s", [-2 * HOUR, 2 * HOUR])
-def test_a_clock_that_leaps_makes_nothing_healthy_ill(estate, leap_s):
+def test_a_clock_that_jumps_makes_nothing_healthy_ill(estate, leap_s):
     estate.world.now += leap_s
     estate.actors[0].flushed_at += leap_s
     for snapshot in estate.run(20 * MINUTE):
@@ -305,7 +305,7 @@ def test_a_sink_is_unknown_while_groups_cannot_be_read(monkeypatch):
     assert "consumer groups of" in estate.verdict("lake").reason
 
 
-def told(estate: Estate) -> dict[tuple, Verdict]:
+def list_verdicts(estate: Estate) -> dict[tuple, Verdict]:
     assert estate.judged is not None
     return {
         (judgement.scope, judgement.connector, judgement.subject): judgement.verdict
@@ -336,7 +336,7 @@ def history(restarts: set[int]) -> list[dict[tuple, Verdict]]:
         act(estate, minute)
         if minute in restarts:
             estate.restart_daemon()
-        results.append(told(estate.go(MINUTE)))
+        results.append(list_verdicts(estate.go(MINUTE)))
     return results
 
 
@@ -381,7 +381,7 @@ def test_a_silent_flow_is_found_and_the_finding_outlives_blindness_and_a_restart
     assert not estate.judged.findings
 
 
-def test_what_cannot_be_seen_does_not_make_its_connector_well():
+def test_what_cannot_be_observed_does_not_make_its_connector_well():
     """One of two partitions stands still, and then an open transaction hides its offset."""
     logs = [Log(steady(50.0)), Log(steady(50.0))]
     estate = Estate(Mirror(name="mm2", logs=logs)).go(30 * MINUTE)

@@ -13,8 +13,8 @@ import httpx
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
-from tests.scenarios.connect import Connector, Sink, Site, Source
-from tests.scenarios.disturbances import HostileVerbs
+from tests.scenarios.connect import Connector, ScenarioConnect, Sink, Source
+from tests.scenarios.disturbances import DisturbanceVerbs
 from tests.scenarios.mirrors import Checkpoints, Mirror, routes_of
 from tests.scenarios.script import (
     BEGINNING,
@@ -31,7 +31,7 @@ from tests.scenarios.script import (
 WORDS = ("about", "lasts", "tick", "clusters", "topics", "connectors", "groups", "happens")
 
 
-class World(HostileVerbs):
+class World(DisturbanceVerbs):
     """See the module. `step` lets time pass; `now` is Unix seconds."""
 
     def __init__(self, finding: Any) -> None:
@@ -42,18 +42,18 @@ class World(HostileVerbs):
         self.kafkas = {name: Cluster(name) for name in ("east", "west")}
         east, west = self.kafkas["east"], self.kafkas["west"]
         self.clusters: dict[str, dict[str, Any]] = finding.get("clusters", {"lab": {}})
-        self.sites: dict[str, Site] = {}
+        self.sites: dict[str, ScenarioConnect] = {}
         for name, more in self.clusters.items():
             inputs = only(f"clusters.{name}", more, "offsets", "excludes", "rest_only", "discovers")
             offsets = inputs.get(
                 "offsets", "connect-offsets" if name == "lab" else f"{name}-offsets"
             )
-            self.sites[name] = Site(name, east, offsets=offsets)
+            self.sites[name] = ScenarioConnect(name, east, offsets=offsets)
             east.internal.setdefault(offsets, Internal(offsets))
             east.internal[f"{name}-status"] = Internal(f"{name}-status")
         west.internal["mm2-offset-syncs.east.internal"] = Internal("mm2-offset-syncs.east.internal")
         self.policies: dict[str, str] = {}
-        self.strangers: dict[str, Site] = {}
+        self.strangers: dict[str, ScenarioConnect] = {}
         self.down_until: float | None = None
         self.beating: dict[str, tuple[dict[TopicPartition, float], list[str], float]] = {}
         for name, more in finding.get("topics", {}).items():
@@ -94,7 +94,7 @@ class World(HostileVerbs):
         self.kafkas[kafka].data[topic] = built
 
     def connector(self, name: str, report: Any) -> None:
-        cluster, name = self._site(name)
+        cluster, name = self._find_connect(name)
         kinds: dict[str, Callable[..., Connector]] = {
             "copies": self._mirror,
             "checkpoints": self._checkpoints,
@@ -112,7 +112,7 @@ class World(HostileVerbs):
                 return
         raise ScriptError(f"connectors.{name}: say what it copies, checkpoints, reads or writes")
 
-    def _mirror(self, cluster: Site, name: str, report: Any) -> Mirror:
+    def _mirror(self, cluster: ScenarioConnect, name: str, report: Any) -> Mirror:
         inputs = only(f"connectors.{name}", report, "copies", "speed", "as", "refreshes", "routes")
         source, _, target = inputs.get("as", "west->east").partition("->")
         mirror = Mirror(
@@ -129,7 +129,7 @@ class World(HostileVerbs):
         self.kafkas["west"].internal.setdefault(mirror.syncs, Internal(mirror.syncs))
         return mirror
 
-    def _checkpoints(self, cluster: Site, name: str, report: Any) -> Checkpoints:
+    def _checkpoints(self, cluster: ScenarioConnect, name: str, report: Any) -> Checkpoints:
         inputs = only(f"connectors.{name}", report, "checkpoints", "groups")
         of = cluster.connectors[inputs["checkpoints"]]
         assert isinstance(of, Mirror)
@@ -137,7 +137,7 @@ class World(HostileVerbs):
         cluster.east.internal.setdefault(checkpoints.topic, Internal(checkpoints.topic))
         return checkpoints
 
-    def _source(self, cluster: Site, name: str, report: Any) -> Source:
+    def _source(self, cluster: ScenarioConnect, name: str, report: Any) -> Source:
         inputs = only(
             f"connectors.{name}",
             report,
@@ -169,7 +169,7 @@ class World(HostileVerbs):
             class_name=inputs.get("class", _class_of(inputs["reads"])),
         )
 
-    def _sink(self, cluster: Site, name: str, report: Any) -> Sink:
+    def _sink(self, cluster: ScenarioConnect, name: str, report: Any) -> Sink:
         inputs = only(f"connectors.{name}", report, "writes", "speed", "commits")
         return Sink(
             name,
@@ -300,7 +300,7 @@ class World(HostileVerbs):
         inputs = only("patch", report, "connector", "partition", "offset")
         (mirror,) = self._named(inputs["connector"])
         assert isinstance(mirror, Mirror)
-        mirror.commit(_place(inputs["partition"]), inputs["offset"], self.now)
+        mirror.commit(_parse_partition(inputs["partition"]), inputs["offset"], self.now)
 
     def do_set(self, report: Any) -> None:
         """A person alters the offset of a stopped source connector."""
@@ -456,14 +456,14 @@ class World(HostileVerbs):
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _site(self, name: str) -> tuple[Site, str]:
+    def _find_connect(self, name: str) -> tuple[ScenarioConnect, str]:
         cluster, _, rest = name.partition("/")
         return (self.sites[cluster], rest) if cluster in self.sites else (self.sites["lab"], name)
 
     def _named(self, names: Any) -> list[Connector]:
         results = []
         for name in several(names):
-            cluster, bare = self._site(name)
+            cluster, bare = self._find_connect(name)
             if bare not in cluster.connectors:
                 raise ScriptError(f"there is no connector {name} at {self.now - BEGINNING:.0f} s")
             results.append(cluster.connectors[bare])
@@ -489,6 +489,6 @@ def _class_of(partition: dict[str, Any]) -> str:
     }.get(max(partition), "org.example.Source")
 
 
-def _place(text: str) -> TopicPartition:
+def _parse_partition(text: str) -> TopicPartition:
     topic, _, partition = text.rpartition("-")
     return TopicPartition(topic, int(partition))

@@ -17,7 +17,7 @@ import click
 from lab.kills.seeded_kills import commit
 from tests.sim.bugs import BUGS, hunted
 from tests.sim.campaign import at_random, crashes
-from tests.sim.schedule_runner import told
+from tests.sim.schedule_runner import describe_run
 from tests.sim.schedules import named
 
 
@@ -29,7 +29,7 @@ from tests.sim.schedules import named
 @click.option("--repeat", default=None, help="The name of one schedule.")
 def main(seed: int, schedules: int, share: int, jobs: int, repeat: str | None) -> None:
     if repeat is not None:
-        for line in told(named(repeat)):
+        for line in describe_run(named(repeat)):
             click.echo(line)
         return
     began = time.monotonic()

@@ -67,12 +67,12 @@ def crashes(seed: int, share: int, jobs: int = 1) -> Report:
     still = [schedule for case in CASES for schedule in frozen_at(case)]
     if share != 1:
         still = random.Random(seed).sample(still, max(1, len(still) // share))
-    for part in _spread(_standing_still, still, jobs):
+    for part in _spread(_run_frozen, still, jobs):
         report.add(part)
     return report
 
 
-def _standing_still(schedule: Schedule) -> Report:
+def _run_frozen(schedule: Schedule) -> Report:
     report = Report()
     report.took("standing still", carried_out(schedule))
     return report

@@ -12,7 +12,7 @@ from offsetwatch.remedy.model.journal_records import (
     StepIntended,
 )
 from offsetwatch.remedy.model.plan import Alter, PlanStatus, RequestedState, ToState
-from tests.sim.invariants import Broken, Watch, must
+from tests.sim.invariants import Broken, InvariantChecks, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
 
 SLACK_S = 30.0  # a look, a pause
@@ -21,7 +21,7 @@ RUN_S_MAX = 3600.0
 LATER_S = 250.0  # all that was late has come by then
 
 
-def at_the_end(watch: Watch, journal: Journal) -> None:
+def at_the_end(watch: InvariantChecks, journal: Journal) -> None:
     must(
         watch.world.line.now() - watch.began <= RUN_S_MAX + watch.down_s + 2 * 3600.0,
         "I11",
@@ -42,11 +42,11 @@ def at_the_end(watch: Watch, journal: Journal) -> None:
         return
     if ended is not None:
         _nothing_later(watch)
-        _left_running(watch, ended)
+        _check_running(watch, ended)
         _truth(watch, ended)
 
 
-def _chain(watch: Watch, journal: Journal) -> None:
+def _chain(watch: InvariantChecks, journal: Journal) -> None:
     try:
         count = journal.verify()
     except Exception as exc:
@@ -54,7 +54,7 @@ def _chain(watch: Watch, journal: Journal) -> None:
     must(count >= len(watch.records), "I13", "records are missing")
 
 
-def _in_time(watch: Watch) -> None:
+def _in_time(watch: InvariantChecks) -> None:
     """From the first stop that was asked for until it is asked to run again, if nothing was
     changed. A request that is under way when the time is up is waited for.
     """
@@ -83,14 +83,14 @@ def _in_time(watch: Watch) -> None:
         must(late_s <= SLACK_S and moment - watch.down_s - request <= HELD_S_MAX, "I11", answer)
 
 
-def _nothing_later(watch: Watch) -> None:
+def _nothing_later(watch: InvariantChecks) -> None:
     moment = next(when for when, record in watch.records if isinstance(record, PlanEnded))
     for effect in watch.world.connect.effects:
         if effect.by in watch.requests and effect.at > moment:
             raise Broken("I9", f"{effect.what} {effect.detail} came after the end")
 
 
-def _left_running(watch: Watch, ended: PlanEnded) -> None:
+def _check_running(watch: InvariantChecks, ended: PlanEnded) -> None:
     world = watch.world
     if watch.plan.final is RequestedState.STOPPED:
         return
@@ -106,7 +106,7 @@ def _left_running(watch: Watch, ended: PlanEnded) -> None:
     )
 
 
-def _truth(watch: Watch, ended: PlanEnded) -> None:
+def _truth(watch: InvariantChecks, ended: PlanEnded) -> None:
     """What the last record says is so."""
     world, done = watch.world, ended.ending is PlanStatus.SUCCEEDED
     if world.foreign or world.troubled:

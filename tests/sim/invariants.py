@@ -80,7 +80,7 @@ class Sighting:
     value: object
 
 
-class Watch:
+class InvariantChecks:
     """One run's. `clock` is that of the processes, `disk_full_for` how many records find no room,
     `allowed` whether the configuration, or a person, wants any of it.
     """
@@ -122,7 +122,7 @@ class Watch:
         """Somebody has made room."""
         self.disk_full_from = None
 
-    def wanted(self) -> InterruptEvent | AbortEvent | None:
+    def interruption(self) -> InterruptEvent | AbortEvent | None:
         if self.want is None or self.world.line.now() < self.want[0]:
             return None
         return self.want[1]
@@ -192,7 +192,7 @@ class Watch:
                 self._intended_turn = self._turn
                 self._one_at_a_time(record)
             case StepVerified():
-                self._was_seen(record)
+                self._check_inspected(record)
                 self._begun_turn = self._turn
             case RollbackStarted():
                 self._begun_turn = self._turn
@@ -218,7 +218,7 @@ class Watch:
             elif isinstance(record, StepVerified | RollbackStarted | PlanOpened):
                 return
 
-    def _was_seen(self, record: StepVerified) -> None:
+    def _check_inspected(self, record: StepVerified) -> None:
         """A verdict rests on a look that came after what was asked for."""
         step = self.path(record.undoing)[record.index]
         since = self._opened_turn
@@ -247,7 +247,7 @@ class Watch:
     # --- requests --------------------------------------------------------------------------------
 
     @contextmanager
-    def asking(self, method: str, path: str, body: bytes | None) -> Iterator[None]:
+    def around_request(self, method: str, path: str, body: bytes | None) -> Iterator[None]:
         """Around a request that changes something."""
         must(self._in_flight == 0, "I2", "two requests at once")
         self._before(method, path, body)
@@ -311,7 +311,7 @@ class Watch:
             return
         world, numbers = self.world, self.world.numbers
         if world.skips:
-            must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
+            must(numbers.frm + 1 in self._list_quarantined(), "I1", "a skip without a copy")
         request = sum(self.path(False)[each.index] == step for each in self.of(StepIntended)) > 1
         if not request and world.skips:
             held_s = world.line.now() - self._first_stop()
@@ -320,7 +320,7 @@ class Watch:
         must(
             unchanged_s >= SETTLED_S - 1.0, "I7", f"it has stood still for {unchanged_s:.0f} s only"
         )
-        offset = self._seen_at(step)
+        offset = self._read_target(step)
         allowed = {numbers.frm, numbers.to} if request else {numbers.frm}
         if world.skips:
             must(offset in allowed, "I7", f"it was last seen at {offset}, and not {numbers.frm}")
@@ -350,12 +350,12 @@ class Watch:
         )
         return next(request, self.world.line.now())
 
-    def _kept_now(self) -> set[int]:
+    def _list_quarantined(self) -> set[int]:
         """The offsets behind which the copied records stand, counted as `numbers` are."""
         ahead = 0 if self.world.mirror else 1
         return {number + ahead for number in self.world.quarantined()}
 
-    def _seen_at(self, step: Alter) -> int | None:
+    def _read_target(self, step: Alter) -> int | None:
         if self._offsets is None:
             return None
         offset = self._offsets.value.get(step.pairs[0].partition)

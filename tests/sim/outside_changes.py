@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx
 
-from tests.fakes.connect_model import Person
+from tests.fakes.connect_model import OutsideClient
 from tests.sim.schedules import Happening
 from tests.sim.world import NAME, TOPIC, World
 
@@ -23,7 +23,7 @@ class Others:
 
     def __init__(self, world: World) -> None:
         self._world, self._connect = world, world.connect
-        self._person = Person(world.connect)
+        self._person = OutsideClient(world.connect)
         self._acts: dict[str, Callable[[float], object]] = {
             "edit": lambda _: self._person.edit(NAME, errors_tolerance="none"),
             "alter": self._alter,

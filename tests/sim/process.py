@@ -43,10 +43,10 @@ from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim import bounds
 from tests.sim.recheck import OnTime, Recheck
-from tests.sim.world import NAME, PLACE, QUARANTINE, Kept, LogSource, World
+from tests.sim.world import NAME, PLACE, QUARANTINE, LogSource, QuarantinedBytes, World
 
 if TYPE_CHECKING:
-    from tests.sim.invariants import Watch
+    from tests.sim.invariants import InvariantChecks
 
 LATE_S = 40.0  # when a request arrives whose sender has died
 
@@ -86,7 +86,7 @@ class SimJournal(Journal):
     disk may be full for some records.
     """
 
-    def __init__(self, folder: Path, fuse: Fuse, watch: Watch) -> None:
+    def __init__(self, folder: Path, fuse: Fuse, watch: InvariantChecks) -> None:
         self.fuse, self.watch = fuse, watch
         super().__init__(folder)
         self._db.execute("PRAGMA synchronous = OFF")  # processes end here, machines do not
@@ -147,7 +147,7 @@ class SimQuarantine:
         dies = self._fuse.burns("torn copy")
         torn = dies or self._world.tears_copies
         written = replace(record, value=(record.value or b"")[:2]) if torn else record
-        self._world.kept.append(Kept(about.skip_key, written, now))
+        self._world.kept.append(QuarantinedBytes(about.skip_key, written, now))
         if dies:
             raise Killed("torn copy")
         self._fuse.burn("after copy")
@@ -160,7 +160,7 @@ class SimQuarantine:
 class Gate:
     """What a process asks Connect through: see wire.InMemory."""
 
-    def __init__(self, connection: Door, fuse: Fuse, watch: Watch) -> None:
+    def __init__(self, connection: Door, fuse: Fuse, watch: InvariantChecks) -> None:
         self._door, self._fuse, self._watch = connection, fuse, watch
 
     def exchange(
@@ -170,7 +170,7 @@ class Gate:
             reply = self._door.reply(method, url, path, b"", timeout_s)
             self._watch.saw(path, reply.status, reply.body)
             return reply.status, reply.body
-        with self._watch.asking(method, path, body):
+        with self._watch.around_request(method, path, body):
             for how in ("not applied", "applied late", "response lost"):
                 if self._fuse.burns(f"{how}: {path}"):
                     self._watch.sends()
@@ -207,7 +207,7 @@ class Instance:
     """One process, from its start to its end."""
 
     def __init__(
-        self, world: World, watch: Watch, folder: Path, connection: Door, fuse: Fuse
+        self, world: World, watch: InvariantChecks, folder: Path, connection: Door, fuse: Fuse
     ) -> None:
         self.world, self.watch, self.fuse = world, watch, fuse
         self.folder = folder
@@ -233,11 +233,11 @@ class Instance:
             pause=world.line.advance,
             limits=EngineLimits(),
             options="--config F",
-            find_cancellation=self._asked,
+            find_cancellation=self._find_interruption,
         )
 
-    def _asked(self) -> InterruptEvent | AbortEvent | None:
-        return self.watch.wanted()
+    def _find_interruption(self) -> InterruptEvent | AbortEvent | None:
+        return self.watch.interruption()
 
     def approve(self, policy: Policy) -> bool:
         """Propose the plan, and have it approved where the policy, or a person, does so."""
@@ -246,7 +246,7 @@ class Instance:
         person = plan.remedy.action is Action.RESTORE
         if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
             return False
-        status = self._stands()
+        status = self._read_status()
         if status is None:
             if "mode" in self._against(policy, None):
                 return False
@@ -270,7 +270,7 @@ class Instance:
         plan = self.world.plan
         return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
 
-    def _stands(self) -> PlanStatus | None:
+    def _read_status(self) -> PlanStatus | None:
         history = approval.build_plan_history(self.journal.records(self.world.plan.plan_id))
         return None if history is None else history.status
 

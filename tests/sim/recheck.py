@@ -28,7 +28,7 @@ from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
 from tests.sim.world import NAME, PLACE, QUARANTINE, World
 
 if TYPE_CHECKING:
-    from tests.sim.invariants import Watch
+    from tests.sim.invariants import InvariantChecks
 
 LEFT_OUT: Final = {
     "nobody_else": "the status topic, which nobody follows here",
@@ -54,7 +54,7 @@ class OnTime(ConnectClient):
 class ModelBrokers:
     """What is asked of Kafka (brokers.py), of the model."""
 
-    def __init__(self, world: World, watch: Watch) -> None:
+    def __init__(self, world: World, watch: InvariantChecks) -> None:
         self._world, self._watch = world, watch
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
@@ -92,7 +92,7 @@ class Recheck:
     def __init__(
         self,
         world: World,
-        watch: Watch,
+        watch: InvariantChecks,
         journal: Journal,
         on_time: OnTime,
         policy: Policy,

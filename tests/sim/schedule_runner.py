@@ -23,7 +23,7 @@ from offsetwatch.remedy.model.policy import Mode, Policy, Rule
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
 from tests.sim.final_checks import at_the_end
-from tests.sim.invariants import Broken, Watch
+from tests.sim.invariants import Broken, InvariantChecks
 from tests.sim.outside_changes import Others
 from tests.sim.process import Fuse, Instance, Killed, SimJournal, mortal_backups
 from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
@@ -71,7 +71,7 @@ class Theatre:
         self.world = World(schedule.case, second_poison=schedule.second_poison)
         self.world.tears_copies = schedule.torn_copy
         self.clock = SetClock(self.world.line)
-        self.watch = Watch(self.world, self.clock)
+        self.watch = InvariantChecks(self.world, self.clock)
         self.door = self.world.connect.door("us")
         self.door.faults = dict(schedule.faults)
         self.others = Others(self.world)
@@ -110,7 +110,7 @@ class Theatre:
         for death in deaths:
             fuse = Fuse(death)
             if not self.instances and self.schedule.frozen is not None:
-                fuse.still_at, fuse.standing_still = self.schedule.frozen[0], self._stands_still
+                fuse.still_at, fuse.standing_still = self.schedule.frozen[0], self._freeze
             self.outcome.moments.append(fuse.moments)
             try:
                 instance = Instance(self.world, self.watch, self.folder, self.door, fuse)
@@ -153,7 +153,7 @@ class Theatre:
         self.watch.down_s += DOWN_S[way]
         self.world.connect.advance(DOWN_S[way])
 
-    def _stands_still(self) -> None:
+    def _freeze(self) -> None:
         """SIGSTOP, and SIGCONT later on. Another process comes meanwhile; locks are held."""
         if self.instance.journal.writing:
             return  # the disk's own lock: whoever writes next waits for it
@@ -244,7 +244,7 @@ def pairs_of(run: Run) -> Iterator[Schedule]:
         yield replace(run.schedule, deaths=(*run.schedule.deaths, second))
 
 
-def told(schedule: Schedule) -> Iterator[str]:
+def describe_run(schedule: Schedule) -> Iterator[str]:
     """A run in all detail: what the schedule says, and what happened, by seconds."""
     home = Path(tempfile.mkdtemp(prefix="sim-"))
     try:

@@ -48,7 +48,7 @@ DOUBLED = (
 
 
 @pytest.mark.parametrize("schedule", DOUBLED)
-def test_a_request_in_doubt_is_waited_for_where_a_person_has_done_the_same_meanwhile(schedule):
+def test_a_request_in_doubt_is_waited_for_where_an_operator_has_done_the_same_meanwhile(schedule):
     assert carried_out(schedule).broken is None
 
 

@@ -38,7 +38,7 @@ PLAN_ID: Final = "20270115-080000-a1b2c3"
 
 
 @dataclass
-class Kept:
+class QuarantinedBytes:
     """What quarantine holds. The bytes are what counts: `sha256` is of what is there."""
 
     skip_key: str
@@ -67,7 +67,7 @@ class World:
         self.skips = case.startswith("skip")
         self.connect = FakeConnect(timing=Timing(flush_s=FLUSH_S))
         self.line = self.connect.line
-        self.kept: list[Kept] = []
+        self.kept: list[QuarantinedBytes] = []
         self.foreign: list[tuple[float, str]] = []
         self.moved = self.troubled = self.tears_copies = False
         self.log_broker: Broker = self.connect.broker

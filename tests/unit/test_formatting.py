@@ -128,7 +128,7 @@ def test_a_mistake_names_the_key_the_value_and_the_form(value: object, mistake: 
     assert mistakes(judge={"interval_s": value}) == (f"config: judge.interval_s: {mistake}",)
 
 
-def test_a_mistake_about_days_is_told_in_days() -> None:
+def test_a_mistake_about_days_is_reported_in_days() -> None:
     assert mistakes(remedy={"quarantine": {"retention_days": "36h"}}) == (
         "config: remedy.quarantine.retention_days: 36h is less than 7d",
     )

@@ -52,7 +52,7 @@ def loop(clock) -> Loop:
     return Loop(book, SnapshotJudge(JudgeSettings()), clock, tick_s=1.0, steady=clock)
 
 
-def seen(clock: VirtualClock) -> tuple:
+def build_batch(clock: VirtualClock) -> tuple:
     return (ConnectorsListed("lab", ()), InputSucceeded(REST, clock.now()))
 
 
@@ -62,14 +62,14 @@ def test_before_the_first_tick_the_snapshot_is_empty_and_not_ready(loop):
 
 
 def test_a_step_takes_in_its_batch_and_publishes_the_picture_after_it(loop, clock):
-    step = loop.step(clock.now(), seen(clock))
+    step = loop.step(clock.now(), build_batch(clock))
     assert step is loop.snapshot
     assert step.at == clock.now()
     assert step.ready
 
 
 def test_a_step_without_news_publishes_a_new_moment(loop, clock):
-    first = loop.step(clock.now(), seen(clock))
+    first = loop.step(clock.now(), build_batch(clock))
     clock.advance(1)
     second = loop.step(clock.now(), ())
     assert second.at == first.at + 1
@@ -84,7 +84,7 @@ def test_the_queue_is_bounded_and_says_when_it_is_full(loop):
 def test_a_full_queue_holds_a_tail_up_until_there_is_room(loop, clock):
     for _ in range(QUEUE_BATCHES_MAX):
         loop.put(())
-    waiting = threading.Thread(target=lambda: loop.put(seen(clock), timeout_s=10.0))
+    waiting = threading.Thread(target=lambda: loop.put(build_batch(clock), timeout_s=10.0))
     waiting.start()
     assert waiting.is_alive()
     rounds = count()
@@ -170,7 +170,7 @@ def test_the_loop_rests_for_half_a_tick_after_a_picture_that_took_longer(loop, c
     assert published(loop, clock, 7.0) == [1.0, 3.5, 6.0]
 
 
-def shown_when_judged(loop):
+def list_judged(loop):
     """Of which moment the picture is that is out while one is judged; grows."""
     judged, results = loop._judge.judged, []
 
@@ -183,16 +183,16 @@ def shown_when_judged(loop):
 
 
 def test_what_is_known_is_shown_before_it_is_judged(loop, clock):
-    loop.step(clock.now(), seen(clock))
-    output = shown_when_judged(loop)
+    loop.step(clock.now(), build_batch(clock))
+    output = list_judged(loop)
     clock.advance(1)
     loop.step(clock.now(), ())
     assert output == [clock.now()]
 
 
 def test_what_went_blind_is_not_shown_beside_verdicts_of_when_it_saw(loop, clock):
-    first = loop.step(clock.now(), seen(clock))
-    output = shown_when_judged(loop)
+    first = loop.step(clock.now(), build_batch(clock))
+    output = list_judged(loop)
     clock.advance(31)
     loop.step(clock.now(), ())
     assert output == [first.at]
@@ -202,7 +202,7 @@ def committing(loop, clock, seconds, took_s=0.0):
     """When the loop showed something, from now on, while every pause brings a commit; a picture
     takes so long.
     """
-    loop.step(clock.now(), seen(clock))
+    loop.step(clock.now(), build_batch(clock))
     topic = KafkaTopic("east", "offsets")
     record = SyncRecord(None, None, 0, 0.0)
     read = TailRead(
@@ -219,11 +219,11 @@ def committing(loop, clock, seconds, took_s=0.0):
     built, results, begun = loop._book.snapshot, [], clock.now()
     show = loop._show
 
-    def picture(now):
+    def build(now):
         clock.advance(took_s)
         return built(now)
 
-    def shown(snapshot):
+    def publish(snapshot):
         results.append(round(clock.now() - begun, 4))
         show(snapshot)
 
@@ -232,7 +232,7 @@ def committing(loop, clock, seconds, took_s=0.0):
         loop.put((read,))
         return clock.now() - begun > seconds
 
-    loop._book.snapshot, loop._show = picture, shown
+    loop._book.snapshot, loop._show = build, publish
     loop.run(stopped)
     return results
 
@@ -252,7 +252,7 @@ def test_pictures_within_a_tick_take_no_more_than_their_share(loop, clock):
 
 
 def test_nothing_is_shown_within_a_tick_that_brought_no_records(loop, clock):
-    loop.step(clock.now(), seen(clock))
+    loop.step(clock.now(), build_batch(clock))
     first = loop.snapshot
     loop.put((InputSucceeded(REST, clock.now()),))
     loop.run(waits_until(clock, 0.9))
@@ -268,7 +268,7 @@ def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):
     assert loop.snapshot is EMPTY_SNAPSHOT
 
 
-def test_the_loop_stops_when_told(loop, clock):
+def test_the_loop_stops_when_ordered(loop, clock):
     waited = []
 
     def stopped(seconds: float) -> bool:
@@ -279,7 +279,7 @@ def test_the_loop_stops_when_told(loop, clock):
     assert waited == [1.0 / QUEUE_READS_PER_IDLE_TICK] * 4
 
 
-def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, clock):
+def test_what_comes_is_searched_for_often_and_seldom_while_nothing_does(loop, clock):
     waited = []
 
     def stopped(seconds: float) -> bool:

@@ -58,10 +58,10 @@ def learn() -> tuple[bytes, dict[str, Any]]:
             ),
         )
     )
-    return document, told(document)
+    return document, describe(document)
 
 
-def told(document: bytes) -> dict[str, Any]:
+def describe(document: bytes) -> dict[str, Any]:
     """What this code says by it."""
     baselines = decode_baselines(document)
     noon, night = UNTIL + 12 * HOUR_S, UNTIL + 26 * HOUR_S

@@ -108,7 +108,7 @@ def _is(step: AnyStep, kind: type | AnyStep) -> bool:
     return isinstance(step, kind) if isinstance(kind, type) else step == kind
 
 
-def _nobody(bench: Bench, plan: Plan) -> None:
+def _remove_connector(bench: Bench, plan: Plan) -> None:
     bench.world.state, bench.world.offsets = None, {}
 
 
@@ -164,7 +164,7 @@ def cases() -> dict[str, Case]:
         "reset": Case(plan_of(Reset())),
         "refused": Case(plan_of(), refuses(Alter)),
         "unchanged": Case(plan_of(), refuses(ToState)),
-        "created": Case(plan_of(Create("0" * 64), original=None), before=_nobody),
+        "created": Case(plan_of(Create("0" * 64), original=None), before=_remove_connector),
         "deleted": Case(_ending_as_nothing(Delete())),
         "in-doubt": Case(plan_of(), never_answers(Alter)),
         "parked": Case(plan_of(), refuses(resume)),
@@ -184,7 +184,7 @@ def write(folder: Path, result: dict[str, Case]) -> dict[str, Any]:
     """
     worlds = {name: played(folder, named(case.plan, name), case) for name, case in result.items()}
     _all_kinds(folder)
-    expected = told(folder)
+    expected = describe(folder)
     for row in expected["plans"]:
         name = row["plan_id"]
         if row["open"] and worlds[name]["state"] is not None and name != "on-storage":
@@ -209,10 +209,10 @@ def played(folder: Path, plan: Plan, case: Case) -> dict[str, Any]:
             bench.clock.advance(600.0)
             bench.runner().recover(plan.plan_id)
         case.after(bench, plan)
-        return standing(bench)
+        return read_world(bench)
 
 
-def standing(bench: Bench) -> dict[str, Any]:
+def read_world(bench: Bench) -> dict[str, Any]:
     """How the world is."""
     world = bench.world
     return {
@@ -224,7 +224,7 @@ def standing(bench: Bench) -> dict[str, Any]:
     }
 
 
-def placed(bench: Bench, world: dict[str, Any]) -> None:
+def restore_world(bench: Bench, world: dict[str, Any]) -> None:
     """As it was."""
     bench.clock.at = world["now"]
     bench.world.state = None if world["state"] is None else RequestedState(world["state"])
@@ -237,10 +237,10 @@ def taken_up(folder: Path, plan_id: str, world: dict[str, Any]) -> dict[str, Any
     """What becomes of an open plan in a world like this, an hour later."""
     bench = Bench(folder)
     with closing(bench.journal):
-        placed(bench, world)
+        restore_world(bench, world)
         bench.clock.advance(3600.0)
         result = bench.runner().recover(plan_id)
-        return {"ending": result.ending, "over": result.over, **standing(bench)}
+        return {"ending": result.ending, "over": result.over, **read_world(bench)}
 
 
 def _tried(folder: Path, plan_id: str, world: dict[str, Any]) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _tried(folder: Path, plan_id: str, world: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def told(folder: Path) -> dict[str, Any]:
+def describe(folder: Path) -> dict[str, Any]:
     """What the verbs say of a journal."""
     listed = json.loads(typed(folder, "plan", "list", "--json"))
     return {

@@ -109,7 +109,7 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     append(base, schemas.GOLD_TOPICS, [location])
     for table, result in silver(work / "plainly", [row for run in rows for row in run]).items():
         append(base, table, result)
-    built = {table.path: _kept(table.at(base)) for table in TABLES}
+    built = {table.path: _read_log(table.at(base)) for table in TABLES}
     return built, {"as of": answers(base)}
 
 
@@ -150,7 +150,7 @@ def append(base: Path, table: Table, rows: list[Row]) -> None:
 # ---- as text, and back --------------------------------------------------------------------------
 
 
-def _kept(path: Path) -> dict[str, Any]:
+def _read_log(path: Path) -> dict[str, Any]:
     log = {
         file.name: file.read_text().splitlines()
         for file in sorted((path / "_delta_log").glob("*.json"))

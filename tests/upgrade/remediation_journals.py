@@ -88,14 +88,14 @@ def _did_not_help(bench: Bench, plan: Plan) -> None:
 def _abort(bench: Bench) -> dict[str, Any]:
     """As the daemon hears of it: from the journal."""
 
-    def asked() -> AbortEvent | None:
+    def abort() -> AbortEvent | None:
         if bench.world.offsets != {PARTITION: NEXT}:
             return None
         expected = AbortRequested(at=bench.clock.now(), by="on-call", because="no")
         bench.journal.append("aborted", (expected,))
         return AbortEvent("on-call: no")
 
-    return {"asked": asked}
+    return {"asked": abort}
 
 
 _FAILED = EvidenceItem("failed", 3, "times")

@@ -33,7 +33,7 @@ WAIT_S = 120.0
 RULES = DeliveryRules(Severity.INFO, settle_s=180.0, changes_s=3600.0)
 
 
-class Told:
+class NotifiedFindings:
     """Who is told of findings by one process: `heard` is (what, of which finding), and `document`
     what it keeps of that.
     """
@@ -44,7 +44,7 @@ class Told:
         self._snapshot: Snapshot | None = None
         self._notifier = Notifier(
             (Receiver("hook", RULES, self._noted, lambda body: None),),
-            snapshot=self._shown,
+            snapshot=self._current,
             save=self._save,
             report=lambda counts: None,
             clock=VirtualClock(),
@@ -72,7 +72,7 @@ class Told:
         """With its process."""
         self._notifier._pool.shutdown(wait=True)
 
-    def _shown(self) -> Snapshot:
+    def _current(self) -> Snapshot:
         assert self._snapshot is not None
         return self._snapshot
 
@@ -87,7 +87,7 @@ class Told:
         return b"{}"
 
 
-def _until(world: World, daemon: Daemon, report: Told, moment: str) -> Snapshot:
+def _until(world: World, daemon: Daemon, report: NotifiedFindings, moment: str) -> Snapshot:
     snapshot = daemon.snapshot
     while world.now - BEGINNING < seconds(moment):
         world.step()
@@ -103,27 +103,27 @@ def act(memory: dict[str, bytes] | None = None) -> tuple[dict[str, bytes], dict[
     """
     brokers._ids = count(1)  # as in a process of its own: what is remembered has ids in it
     world = World(read(STORY))
-    daemon, report = Daemon(world), Told()
+    daemon, report = Daemon(world), NotifiedFindings()
     before = _until(world, daemon, report, REPLACED)
     daemon.kill()
     report.end()
     assert report.document is not None
     remaining = {**daemon.memory, "notify": report.document}
     result = remaining if memory is None else memory
-    observed: dict[str, Any] = {REPLACED: shown(before, report)}
+    observed: dict[str, Any] = {REPLACED: describe(before, report)}
     back = world.now + AWAY_S
     while world.now < back:
         world.step()
     daemon.memory = {name: result[name] for name in result if name != "notify"}
-    report = Told(result.get("notify"))
+    report = NotifiedFindings(result.get("notify"))
     daemon.start()
     for moment in LOOKS:
-        observed[moment] = shown(_until(world, daemon, report, moment), report)
+        observed[moment] = describe(_until(world, daemon, report, moment), report)
     report.end()
     return remaining, observed
 
 
-def shown(snapshot: Snapshot, report: Told) -> dict[str, Any]:
+def describe(snapshot: Snapshot, report: NotifiedFindings) -> dict[str, Any]:
     """What a daemon says that it cannot know from what it reads alone, and whom it told."""
     return {
         "findings": {
@@ -161,6 +161,6 @@ def parts() -> dict[str, Callable[[bytes], None]]:
 
     assert daemon.loop is not None
     daemon.loop.recall_with(noted)
-    report = Told()
+    report = NotifiedFindings()
     report.end()
     return results | {"notify": report.recall}

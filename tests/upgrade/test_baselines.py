@@ -24,7 +24,7 @@ def document(milestone: str) -> bytes:
 
 
 def test_what_was_usual_is_read_as_it_was_meant(milestone):
-    assert usual.told(document(milestone)) == opened.expected(milestone, "baselines")
+    assert usual.describe(document(milestone)) == opened.expected(milestone, "baselines")
 
 
 def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_path):

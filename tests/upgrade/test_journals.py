@@ -45,15 +45,15 @@ def milestone(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def as_left(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def milestone_files(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be written to."""
     return opened.journal(milestone, tmp_path_factory.mktemp(milestone) / "state")
 
 
 @pytest.fixture
-def folder(as_left: Path, tmp_path: Path) -> Path:
+def folder(milestone_files: Path, tmp_path: Path) -> Path:
     """Of its own."""
-    return Path(shutil.copytree(as_left, tmp_path / "state"))
+    return Path(shutil.copytree(milestone_files, tmp_path / "state"))
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +73,11 @@ def contains(now: Any, then: Any) -> bool:
     return now == then
 
 
-def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left, expected):
-    with closing(Journal(as_left)) as journal:
+def test_an_older_journal_is_verified_and_every_record_says_what_it_said(milestone_files, expected):
+    with closing(Journal(milestone_files)) as journal:
         assert journal.verify() == expected["records"]
         entries = tuple(journal.every())
-    rows = journals.rows(as_left)
+    rows = journals.rows(milestone_files)
     assert len(entries) == len(rows) == expected["records"]
     for entry, (seq, _, plan_id, body) in zip(entries, rows, strict=True):
         assert (entry.seq, entry.plan_id) == (seq, plan_id)
@@ -85,16 +85,16 @@ def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left
         assert contains(json.loads(encode_record(entry.record)), then), f"record {seq}"
 
 
-def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected):
-    with closing(Journal(as_left)) as journal:
+def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(milestone_files, expected):
+    with closing(Journal(milestone_files)) as journal:
         for row in expected["plans"]:
             history = build_plan_history(journal.records(row["plan_id"]))
             assert history is not None
             assert history.plan.sha256 == row["sha256"], row["plan_id"]
 
 
-def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected):
-    now = journals.told(as_left)
+def test_the_verbs_say_of_an_older_journal_what_they_said_then(milestone_files, expected):
+    now = journals.describe(milestone_files)
     then = {row["plan_id"]: row for row in expected["plans"]}
     assert {row["plan_id"]: row for row in now["plans"]}.keys() == then.keys()
     for row in now["plans"]:
@@ -103,11 +103,11 @@ def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected
         assert now["steps"][plan_id] == steps, plan_id
 
 
-def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(as_left):
-    retained = len(list((as_left / "backups").iterdir()))
+def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(milestone_files):
+    retained = len(list((milestone_files / "backups").iterdir()))
     assert retained > 0
     assert f"{retained} of {retained} backups are as they were" in journals.typed_error(
-        as_left, "journal", "verify"
+        milestone_files, "journal", "verify"
     )
 
 
@@ -130,7 +130,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     remaining = expected["open"][plan_id]
     bench = Bench(folder)
     bench.journal.close()
-    journals.placed(bench, remaining["world"])
+    journals.restore_world(bench, remaining["world"])
     bench.clock.advance(3600.0)
     chosen = recover.open_driver
 
@@ -150,7 +150,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     typed = ["plan", "recover", plan_id, "--state-dir", str(folder), "--config", str(config)]
     done, then = CliRunner().invoke(cli, typed), remaining["recovered"]
     assert done.exit_code == (0 if then["over"] else 5), done.output
-    now = journals.standing(bench)
+    now = journals.read_world(bench)
     assert now == {name: then[name] for name in now} | {"now": now["now"]}
     again = CliRunner().invoke(cli, typed)
     assert again.exit_code == done.exit_code

@@ -20,7 +20,7 @@ def milestone(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def seen(milestone: str) -> dict[str, Any]:
+def restored(milestone: str) -> dict[str, Any]:
     """What a daemon of today shows, that found what one of then has left."""
     return state_files.act(opened.state(milestone))[1]
 
@@ -34,10 +34,10 @@ def forgetful() -> dict[str, Any]:
 @pytest.mark.parametrize("what", ["findings", "verdicts", "lost", "losses", "recreations", "told"])
 @pytest.mark.parametrize("moment", state_files.LOOKS)
 def test_a_daemon_goes_on_from_an_older_memory_as_the_older_one_would_have(
-    milestone, seen, moment, what
+    milestone, restored, moment, what
 ):
     then = opened.expected(milestone, "state")[moment][what]
-    now = seen[moment][what]
+    now = restored[moment][what]
     assert (fields_of(now, then) if what == "recreations" else now) == then
 
 
@@ -77,7 +77,7 @@ def test_no_older_memory_is_put_aside(milestone, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_anew(name, tmp_path):
+def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_again(name, tmp_path):
     newer = json.loads(opened.state(ALL[-1])[name])
     newer["version"] += 1
     document = json.dumps(newer).encode()

@@ -25,14 +25,14 @@ def milestone(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def as_left(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def milestone_tables(milestone: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return opened.tables(milestone, tmp_path_factory.mktemp(milestone))
 
 
 @pytest.fixture
-def base(as_left: Path, tmp_path: Path) -> Path:
+def base(milestone_tables: Path, tmp_path: Path) -> Path:
     """A copy, brought up to date as each run does first."""
-    base = Path(shutil.copytree(as_left, tmp_path / "tables"))
+    base = Path(shutil.copytree(milestone_tables, tmp_path / "tables"))
     for table in TABLES:
         commits.create(base, table)
     return base
@@ -43,7 +43,7 @@ def expected(milestone: str) -> Any:
     return opened.expected(milestone, "tables")["as of"]
 
 
-def kept(milestone: str) -> int:
+def count_records(milestone: str) -> int:
     """How many records bronze had."""
     files = opened.table(milestone, BRONZE_RECORDS.path)["files"].values()
     return sum(len(file["rows"]) for file in files)
@@ -53,7 +53,7 @@ def test_older_tables_get_the_columns_that_came_since_and_lose_no_row(milestone,
     for table in TABLES:
         there = DeltaTable(str(table.at(base)))
         assert {field.name for field in there.schema().fields} >= set(table.names), table.path
-    assert len(stored(base, BRONZE_RECORDS)) == kept(milestone) == 11
+    assert len(stored(base, BRONZE_RECORDS)) == count_records(milestone) == 11
 
 
 def test_a_table_that_was_brought_up_to_date_is_not_touched_again(base):
@@ -81,7 +81,7 @@ def test_older_bronze_is_added_to_and_the_old_rows_stay_as_they_are(base):
     assert len(after) == len(before) + 1
 
 
-def test_the_timeline_of_a_connector_is_told_from_older_tables(base):
+def test_the_timeline_of_a_connector_is_distinguished_from_older_tables(base):
     shutil.rmtree(base / "silver")
     refine_plainly(base)
     until = lakes.MORNING + 10.0 * lakes.DAY

@@ -43,7 +43,7 @@ def followed(folder: Path, *batches: list[bytes]) -> Path:
 
 def test_a_new_replica_has_of_an_older_topic_what_those_of_then_had(tmp_path, values, expected):
     half = len(values) // 2
-    report = topics.told(followed(tmp_path / "state", values[:half], values[half:]))
+    report = topics.describe(followed(tmp_path / "state", values[:half], values[half:]))
     assert report == expected
     assert report["records"] == len(values)
 
@@ -87,7 +87,7 @@ def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, v
     leader = followed(tmp_path / "leader", values)
     more = topics.led(leader, "replica-2", "led-now")
     follower = followed(tmp_path / "follower", [*values, *more])
-    assert topics.told(follower) == topics.told(leader)
+    assert topics.describe(follower) == topics.describe(leader)
     # What it has written itself comes back to it from the topic.
     followed(leader, more)
 

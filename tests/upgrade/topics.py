@@ -33,7 +33,7 @@ def write(folder: Path) -> tuple[list[bytes], dict[str, Any]]:
         values = [encode_line(line) for line in journal.lines(1, _ALL)]
     JournalTopicCopy(folder, TOPIC, TOPIC_ID, begin=True).close()
     values += led(folder, "replica-1", "led")
-    return values, told(folder)
+    return values, describe(folder)
 
 
 def led(folder: Path, replica: str, plan_id: str) -> list[bytes]:
@@ -52,7 +52,7 @@ def led(folder: Path, replica: str, plan_id: str) -> list[bytes]:
     return published
 
 
-def told(folder: Path) -> dict[str, Any]:
+def describe(folder: Path) -> dict[str, Any]:
     """What the verbs say of a copy, and where its chain ends."""
     with closing(JournalTopicCopy(folder, TOPIC, TOPIC_ID)) as copy:
-        return {**journals.told(folder), "head": list(copy.head)}
+        return {**journals.describe(folder), "head": list(copy.head)}

@@ -160,13 +160,13 @@ def _renames_some(rng: random.Random) -> World:
     return {**_renames(rng), "only": only, "negated": rng.random() < 0.5}
 
 
-def _renames_in_its_own_way(rng: random.Random) -> World:
+def _draw_renames(rng: random.Random) -> World:
     regex = rng.choice((".*", r"west\.orders", r"copy-.*"))
     own = {"regex": regex, "class": OWN_ROUTER}
     return {**own, "only": r"west\.orders"} if rng.random() < 0.3 else own
 
 
-_ROUTERS: Final = (_renames, _renames, _renames_some, _renames_in_its_own_way)
+_ROUTERS: Final = (_renames, _renames, _renames_some, _draw_renames)
 
 
 def _source(rng: random.Random) -> World:
@@ -256,7 +256,7 @@ def _skews(
             yield {"at": span.later(180 + rng.randrange(0, 1200, 10)), "resume": mirrors}
 
 
-def _stranger(
+def _add_other_mirror(
     rng: random.Random, _: World, __: World, mirrors: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
     """Another MirrorMaker writes syncs into the same topic; ours may hang."""
@@ -305,7 +305,7 @@ def _assignment_fails(
     yield {"at": span.until, "front": {"cluster": cluster, "fault": ""}}
 
 
-def _sick_partition(
+def _add_failing_partition(
     rng: random.Random, _: World, __: World, ___: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
     topic = rng.choice(("west/orders", "west/rare", "east/shop"))
@@ -332,7 +332,7 @@ def _lost(
     yield {"at": span.until, "see_again": name}
 
 
-def _work_of_people(
+def _add_manual_work(
     rng: random.Random, connectors: World, _: World, __: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
     name = rng.choice(sorted(connectors))
@@ -412,16 +412,16 @@ _KINDS: Final[tuple[Kind, ...]] = (
     _deleted,
     _deleted,
     _skews,
-    _stranger,
+    _add_other_mirror,
     _grows,
     _rerouted,
     _rerouted,
     _new_topic,
     _assignment_fails,
-    _sick_partition,
+    _add_failing_partition,
     _kafka_raises,
     _lost,
-    _work_of_people,
+    _add_manual_work,
     _rebalance,
     _daemon_restarts,
     _foreign_commit,

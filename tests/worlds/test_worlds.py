@@ -88,7 +88,9 @@ def test_an_exception_that_ends_the_loop_is_an_exit(monkeypatch):
     assert kind.startswith("exit: KeyError")
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, change: Callable[[Snapshot], Snapshot]) -> None:
+def change_snapshot(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[Snapshot], Snapshot]
+) -> None:
     """Have the daemon show something else than it knows."""
     real = Daemon.step
     monkeypatch.setattr(Daemon, "step", lambda daemon: change(real(daemon)))
@@ -104,7 +106,7 @@ def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
             ),
         )
 
-    shown(monkeypatch, halved)
+    change_snapshot(monkeypatch, halved)
     assert "lag" in faults_of({**SMALL, "happens": [{"at": "5m", "hang": ["mirror"]}]})
 
 
@@ -124,7 +126,7 @@ def test_a_place_before_the_record_that_a_group_reads_next_is_found(monkeypatch)
         )
         return replace(snapshot, groups=groups)
 
-    shown(monkeypatch, halved)
+    change_snapshot(monkeypatch, halved)
     assert "landing" in faults_of(ROUTED)
 
 
@@ -149,7 +151,7 @@ def test_a_position_of_before_is_found(monkeypatch):
         )
         return replace(snapshot, source_partitions=views)
 
-    shown(monkeypatch, frozen)
+    change_snapshot(monkeypatch, frozen)
     assert "position" in faults_of(SMALL)
 
 
@@ -158,7 +160,7 @@ def test_a_state_that_was_never_so_is_found(monkeypatch):
         views = tuple(replace(connector, state="paused") for connector in snapshot.connectors)
         return replace(snapshot, connectors=views)
 
-    shown(monkeypatch, paused)
+    change_snapshot(monkeypatch, paused)
     assert "state" in faults_of(SMALL)
 
 
@@ -167,7 +169,7 @@ def test_an_end_of_what_still_is_so_is_found(monkeypatch):
         late = snapshot.at - BEGINNING > 12 * 60
         return replace(snapshot, findings=() if late else snapshot.findings)
 
-    shown(monkeypatch, forgotten)
+    change_snapshot(monkeypatch, forgotten)
     assert "false end of task_failed" in faults_of({**SMALL, "happens": [{"at": "5m", **FAILS}]})
 
 
@@ -181,7 +183,7 @@ def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
         lists = tuple(replace(item, deleted=frozenset({"files"})) for item in snapshot.lists)
         return replace(snapshot, findings=(), connectors=connectors, lists=lists)
 
-    shown(monkeypatch, deleted)
+    change_snapshot(monkeypatch, deleted)
     assert "false deletion" in faults_of({**SMALL, "happens": [{"at": "5m", **FAILS}]})
 
 

@@ -435,7 +435,7 @@ class Truth:
             }
             if finding.name in _STALLS and finding.name is not FindingName.TASK_FAILED and others:
                 continue  # it is said in another way
-            why = self._stands(finding)
+            why = self._check_duration(finding)
             if why is not None:
                 text = f"{finding.name.value} of {finding.connector}: resolved, although {why}"
                 yield Wrong(f"false end of {finding.name.value}", text)
@@ -444,7 +444,7 @@ class Truth:
         """Whether a connector was missing at some moment of the window."""
         return any(name not in moment.states for moment in self._since(self.world.now - WINDOW_S))
 
-    def _stands(self, finding: Finding) -> str | None:
+    def _check_duration(self, finding: Finding) -> str | None:
         """Return why a finding has stood for long enough; None if it has not, or nothing tells."""
         name = (finding.connect_cluster, finding.connector or "")
         since = self.world.now - FALSE_END_S
@@ -461,16 +461,16 @@ class Truth:
                 failed = all(moment.states[name] == "failed" for moment in window)
                 return "it has failed all the time" if failed else None
             case FindingName.MM2_STALLED | FindingName.MM2_SILENT_STALL:
-                return self._stood(name, dict.fromkeys(window[-1].mirrored, window))
+                return self._check_windows(name, dict.fromkeys(window[-1].mirrored, window))
             case FindingName.SINK_STUCK:
-                return self._stood(name, dict.fromkeys(window[-1].sunk, window))
+                return self._check_windows(name, dict.fromkeys(window[-1].sunk, window))
             case FindingName.CONNECTOR_STALLED | FindingName.CONNECTOR_SILENT:
                 failed = all("failed" in moment.tasks[name].values() for moment in window)
                 return "its tasks have failed all the time" if failed else None
             case _:
                 return self._still_at_fault(finding, window)
 
-    def _stood(self, name: Name, windows: dict[Place, list[Moment]]) -> str | None:
+    def _check_windows(self, name: Name, windows: dict[Place, list[Moment]]) -> str | None:
         for location, window in windows.items():
             if location[:2] != name or any(moment.states[name] != "running" for moment in window):
                 continue

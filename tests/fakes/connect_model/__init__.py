@@ -7,7 +7,7 @@ reach it through a Door.
 
 from tests.fakes.connect_model.broker import At, Broker, Record, Trouble
 from tests.fakes.connect_model.cluster import Effect, FakeConnect, Timing
-from tests.fakes.connect_model.outside_changes import Operator, Person
+from tests.fakes.connect_model.outside_changes import Operator, OutsideClient
 from tests.fakes.connect_model.plugins import (
     FILE_SINK,
     FILE_SOURCE,
@@ -18,7 +18,15 @@ from tests.fakes.connect_model.plugins import (
     SINK,
 )
 from tests.fakes.connect_model.timeline import Timeline
-from tests.fakes.connect_model.transports import Door, Fault, How, Seen, conflict, error, page
+from tests.fakes.connect_model.transports import (
+    Door,
+    Fault,
+    How,
+    TransportExchange,
+    conflict,
+    error,
+    page,
+)
 
 __all__ = [
     "FILE_SINK",
@@ -36,11 +44,11 @@ __all__ = [
     "Fault",
     "How",
     "Operator",
-    "Person",
+    "OutsideClient",
     "Record",
-    "Seen",
     "Timeline",
     "Timing",
+    "TransportExchange",
     "Trouble",
     "conflict",
     "error",

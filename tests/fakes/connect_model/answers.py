@@ -111,9 +111,9 @@ class Callback:
     def complete(self, result: Any = None) -> None:
         if not self.given:
             self.given, self.result = True, result
-            self.done.give()
+            self.done.notify()
 
     def fail(self, error: Refusal) -> None:
         if not self.given:
             self.given, self.error = True, error
-            self.done.give()
+            self.done.notify()

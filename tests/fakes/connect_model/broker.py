@@ -138,7 +138,7 @@ class Broker:
             self._made[name] += 1
             topic_id = _id(f"{self._seed}/{self.name}/{name}/{self._made[name]}")
             self.topics[name] = Topic(name, topic_id, [Log() for _ in range(partitions)])
-            self._tell_watchers(name)
+            self._notify_subscribers(name)
         return self.topics[name]
 
     def delete_topic(self, name: str) -> None:
@@ -146,7 +146,7 @@ class Broker:
         topic = self.topics.pop(name)
         for log in topic.logs:
             self.lost.extend(record.at for record in log.records)
-        self._tell_watchers(name)
+        self._notify_subscribers(name)
 
     def recreate_topic(self, name: str, partitions: int | None = None) -> Topic:
         """The same name, another topic."""
@@ -188,10 +188,10 @@ class Broker:
         log.records.append(record)
         log.end += 1
         self.produced.append(record.at)
-        self._tell_watchers(topic)
+        self._notify_subscribers(topic)
         return record
 
-    def watch(self, topic: str, who: object, report: Callable[[], None]) -> None:
+    def subscribe(self, topic: str, who: object, report: Callable[[], None]) -> None:
         """Call this whenever something is appended to a topic of this name."""
         self._watching[topic][who] = report
 
@@ -199,7 +199,7 @@ class Broker:
         for watching in self._watching.values():
             watching.pop(who, None)
 
-    def _tell_watchers(self, topic: str) -> None:
+    def _notify_subscribers(self, topic: str) -> None:
         for report in list(self._watching[topic].values()):
             report()
 
@@ -239,14 +239,14 @@ class Broker:
         """Become a member; `told` is called whenever the share of this member changes."""
         group = self.group(name)
         group.members[member], group.topics[member] = report, topics
-        self._tell(group)
+        self._notify(group)
 
     def leave(self, name: str, member: str) -> None:
         """Also what the coordinator does with one that has not polled for too long."""
         group = self.groups.get(name)
         if group is not None and group.members.pop(member, None) is not None:
             del group.topics[member]
-            self._tell(group)
+            self._notify(group)
 
     def share(self, name: str, member: str) -> tuple[tuple[str, int], ...]:
         """Which partitions a member reads: in turn to those that want the topic."""
@@ -270,7 +270,7 @@ class Broker:
         group.offsets.update(offsets)
 
     @staticmethod
-    def _tell(group: Group) -> None:
+    def _notify(group: Group) -> None:
         for member in list(group.members.values()):
             member()
 

@@ -22,7 +22,7 @@ from tests.fakes.connect_model.offsets import GLOBAL, OffsetsTopics, Pairs, Stor
 from tests.fakes.connect_model.plugins import PLUGINS, Plugin
 from tests.fakes.connect_model.tasks import Behaviour, Task
 from tests.fakes.connect_model.timeline import Timeline
-from tests.fakes.connect_model.transports import Door, Seen
+from tests.fakes.connect_model.transports import Door, TransportExchange
 from tests.fakes.connect_model.worker import Worker
 
 UPSTREAM: Final = "west"
@@ -111,7 +111,7 @@ class FakeConnect:
         self.config_log: list[ConfigRecord] = []
         self.offsets = OffsetsTopics(self.line.now)
         self.statuses: dict[str, Status] = {}
-        self.requests: list[Seen] = []
+        self.requests: list[TransportExchange] = []
         self.effects: list[Effect] = []
         self.delivered: dict[str, list[At]] = defaultdict(list)
         self.dead_letters: dict[str, list[At]] = defaultdict(list)
@@ -155,13 +155,13 @@ class FakeConnect:
         """The next task of it that gets there hangs there (start, poll, put)."""
         self.behaviour(connector).hangs.append((where, seconds))
         for task in self.tasks(connector):
-            task.wake.give()
+            task.wake.notify()
 
     def free(self, connector: str) -> None:
         """Whatever hangs of it, zombies too, goes on."""
         for task in [*self.zombies, *self.tasks(connector)]:
             if task.name == connector:
-                task.freed.give()
+                task.freed.notify()
 
     def tasks(self, connector: str) -> list[Task]:
         """Its tasks that some worker still knows; zombies are not among them."""
@@ -180,10 +180,10 @@ class FakeConnect:
         """Nobody knows who leads for a while: what only the leader may do is a 409."""
         leader, self.membership.leader = self.membership.leader, None
 
-        def found() -> None:
+        def restore() -> None:
             self.membership.leader = self.membership.leader or leader
 
-        self.line.call_after(seconds, found)
+        self.line.call_after(seconds, restore)
 
     def restart_worker(self, number: int = 1) -> None:
         """Of a standalone worker: what was asked for over REST is forgotten, offsets are not."""
@@ -215,14 +215,15 @@ class FakeConnect:
         plugin = self.plugin_named(name)
         return {
             "name": name,
-            "connector": self._shown(status.connector),
+            "connector": self._format_statuses(status.connector),
             "tasks": [
-                {"id": number, **self._shown(part)} for number, part in sorted(status.tasks.items())
+                {"id": number, **self._format_statuses(part)}
+                for number, part in sorted(status.tasks.items())
             ],
             "type": "unknown" if plugin is None else plugin.kind,
         }
 
-    def _shown(self, part: Part) -> dict[str, str]:
+    def _format_statuses(self, part: Part) -> dict[str, str]:
         rows = {"state": part.state, "worker_id": part.worker_id}
         if part.trace:
             rows["trace"] = part.trace

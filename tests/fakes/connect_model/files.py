@@ -17,11 +17,11 @@ class Files:
     def append(self, path: str, *lines: str) -> None:
         """Whole lines."""
         self._content[path] += "".join(f"{line}\n" for line in lines).encode()
-        self._tell(path)
+        self._notify(path)
 
     def insert(self, table: str, *rows: str) -> None:
         self._rows[table] += [row.encode() for row in rows]
-        self._tell(table)
+        self._notify(table)
 
     def size(self, path: str) -> int:
         return len(self._content[path])
@@ -38,13 +38,13 @@ class Files:
     def rows(self, table: str, first: int) -> list[bytes]:
         return self._rows[table][first:]
 
-    def watch(self, name: str, who: object, report: Callable[[], None]) -> None:
+    def subscribe(self, name: str, who: object, report: Callable[[], None]) -> None:
         self._watching[name][who] = report
 
     def unwatch(self, who: object) -> None:
         for watching in self._watching.values():
             watching.pop(who, None)
 
-    def _tell(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         for report in list(self._watching[name].values()):
             report()

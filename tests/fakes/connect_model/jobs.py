@@ -22,7 +22,7 @@ Spot = tuple[str, int]
 MODIFYING_S = 90.0
 
 
-def look_up(worker: Worker, name: str, config: dict[str, str], callback: Callback) -> Steps:
+def read_offsets(worker: Worker, name: str, config: dict[str, str], callback: Callback) -> Steps:
     """All offsets, as REST shows them."""
     connect = worker.connect
     yield connect.timing.executor_s
@@ -170,7 +170,7 @@ def parsed(pairs: list[tuple[Any, Any]]) -> dict[Spot, int | None]:
             raise Refusal(400, "Kafka topic names must be valid strings and may not be null")
         if number is None:
             raise Refusal(400, "Kafka partitions must be valid numbers and may not be null")
-        item = (_shown(topic), _integer(number, "partition", "Partition", INT_MAX))
+        item = (_format_value(topic), _integer(number, "partition", "Partition", INT_MAX))
         if offset is None:
             results[item] = None
             continue
@@ -184,14 +184,14 @@ def parsed(pairs: list[tuple[Any, Any]]) -> dict[Spot, int | None]:
     return results
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return str(value)
 
 
 def _integer(value: Any, what: str, answer: str, most: int) -> int:
-    text = _shown(value)
+    text = _format_value(value)
     digits = text.removeprefix("-").removeprefix("+")
     if digits.isascii() and digits.isdigit() and LONG_MIN <= int(text) <= most:
         return int(text)

@@ -39,7 +39,7 @@ class Membership:
             self.open = True
             self._joined.clear()
             for worker in self.living():
-                worker.wakeup.give()
+                worker.wakeup.notify()
 
     def join(self, worker: Worker) -> None:
         """Come to the open round. It ends a moment after the last one came."""
@@ -73,7 +73,7 @@ class Membership:
         assert self.leader is not None
         self._assign(living, self.leader)
         self._forget_the_deleted(self.leader)
-        self.settled.give()
+        self.settled.notify()
 
     def _assign(self, living: list[Worker], leader: Worker) -> None:
         """Everybody keeps what there still is; what is new goes to whoever has least."""

@@ -52,7 +52,7 @@ class MirrorTask(SourceTask):
             topic, _, number = part.rpartition("-")
             spot = (topic, int(number))
             self.spots.append(spot)
-            self.upstream.watch(topic, self, self.wake.give)
+            self.upstream.subscribe(topic, self, self.wake.notify)
             offset = self.stored(self._partition(spot))
             last = -1 if offset is None or offset.get("offset") is None else offset["offset"]
             if not isinstance(last, int):

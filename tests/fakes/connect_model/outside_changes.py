@@ -16,58 +16,58 @@ if TYPE_CHECKING:
     from tests.fakes.connect_model.cluster import FakeConnect
 
 
-class Person:
+class OutsideClient:
     """Somebody with REST access. Each call takes as long as the answer takes."""
 
     def __init__(self, connect: FakeConnect, who: str = "alice") -> None:
         self._connect, self._door = connect, Door(connect, who)
 
     def stop(self, name: str) -> int:
-        return self._ask("PUT", name, "/stop")
+        return self._request("PUT", name, "/stop")
 
     def pause(self, name: str) -> int:
-        return self._ask("PUT", name, "/pause")
+        return self._request("PUT", name, "/pause")
 
     def resume(self, name: str) -> int:
-        return self._ask("PUT", name, "/resume")
+        return self._request("PUT", name, "/resume")
 
     def restart(self, name: str) -> int:
-        return self._ask("POST", name, "/restart?includeTasks=true&onlyFailed=false")
+        return self._request("POST", name, "/restart?includeTasks=true&onlyFailed=false")
 
     def edit(self, name: str, **changes: str | None) -> int:
         """Settings by their names with `_` for `.`; None takes one away."""
-        reply = self._door.ask("GET", f"{_path(name)}/config")
+        reply = self._door.request("GET", f"{_path(name)}/config")
         config = json.loads(reply.body)
         for key, value in changes.items():
             config.pop(key.replace("_", "."), None)
             if value is not None:
                 config[key.replace("_", ".")] = value
-        return self._ask("PUT", name, "/config", config)
+        return self._request("PUT", name, "/config", config)
 
     def alter(self, name: str, *pairs: tuple[Any, Any]) -> int:
         entries = [{"partition": partition, "offset": offset} for partition, offset in pairs]
-        return self._ask("PATCH", name, "/offsets", {"offsets": entries})
+        return self._request("PATCH", name, "/offsets", {"offsets": entries})
 
     def reset(self, name: str) -> int:
-        return self._ask("DELETE", name, "/offsets")
+        return self._request("DELETE", name, "/offsets")
 
     def create(self, name: str, config: dict[str, str], state: str = "RUNNING") -> int:
         body = {"name": name, "config": config, "initial_state": state}
-        return self._door.ask("POST", "/connectors", json.dumps(body).encode()).status
+        return self._door.request("POST", "/connectors", json.dumps(body).encode()).status
 
     def delete(self, name: str) -> int:
-        return self._ask("DELETE", name, "")
+        return self._request("DELETE", name, "")
 
     def recreate(self, name: str) -> int:
         """Delete it and create it again as it was: another connector, the same offsets."""
-        config = json.loads(self._door.ask("GET", f"{_path(name)}/config").body)
+        config = json.loads(self._door.request("GET", f"{_path(name)}/config").body)
         self.delete(name)
         self._connect.advance(1.0)
         return self.create(name, config)
 
-    def _ask(self, method: str, name: str, what: str, body: Any = None) -> int:
+    def _request(self, method: str, name: str, what: str, body: Any = None) -> int:
         sent = b"" if body is None else json.dumps(body).encode()
-        return self._door.ask(method, f"{_path(name)}{what}", sent).status
+        return self._door.request(method, f"{_path(name)}{what}", sent).status
 
 
 class Operator:
@@ -77,7 +77,7 @@ class Operator:
         self, connect: FakeConnect, name: str, *, wanted: str = "RUNNING", every_s: float = 120.0
     ) -> None:
         self._connect, self._name, self._wanted = connect, name, wanted
-        self._person = Person(connect, "operator")
+        self._person = OutsideClient(connect, "operator")
         self.paused = False
         connect.line.spawn(self._run(every_s), f"operator of {name}")
 

@@ -88,7 +88,7 @@ def read_offsets(worker: Worker, name: str, callback: Callback) -> Steps:
     yield from ()
     if name not in worker.state.configs:
         raise Refusal(404, f"Connector {name} not found")
-    job = jobs.look_up(worker, name, worker.state.configs[name], callback)
+    job = jobs.read_offsets(worker, name, worker.state.configs[name], callback)
     worker.spawn(job, f"offsets of {name}")
 
 
@@ -98,7 +98,7 @@ def restart_connector(worker: Worker, name: str) -> Steps:
     if name not in worker.state.configs:
         raise Refusal(404, f"Unknown connector: {name}")
     if name not in worker.connectors:
-        _whose(
+        _refuse_foreign(
             worker, next((member for member in _others(worker) if name in member.connectors), None)
         )
     worker.start_connector(name)
@@ -114,7 +114,9 @@ def restart_task(worker: Worker, name: str, number: int) -> Steps:
         raise Refusal(404, f"Unknown task: {name}-{number}")
     item = (name, number)
     if item not in worker.tasks:
-        _whose(worker, next((each for each in _others(worker) if item in each.tasks), None))
+        _refuse_foreign(
+            worker, next((each for each in _others(worker) if item in each.tasks), None)
+        )
     yield from worker.restart_task(item)
     return ()
 
@@ -190,7 +192,7 @@ def _as_leader(worker: Worker) -> None:
         raise NotHere(worker.connect.membership.leader)
 
 
-def _whose(worker: Worker, owner: Worker | None) -> None:
+def _refuse_foreign(worker: Worker, owner: Worker | None) -> None:
     raise NotHere(owner if worker.leads else worker.connect.membership.leader)
 
 

@@ -41,7 +41,7 @@ _NOT_ALLOWED: Final = "HTTP 405 Method Not Allowed"
 _NAMES: Final = re.compile(r"[^/]+")
 
 
-class Asked(NamedTuple):
+class WorkerRequest(NamedTuple):
     """A request as a worker gets it. `by` is who caused it, to be named by what comes of it."""
 
     method: str
@@ -55,7 +55,7 @@ class Asked(NamedTuple):
 HOPS: Final = 2
 
 
-def serve(worker: Worker, requested: Asked, hops: int = HOPS) -> Steps:
+def serve(worker: Worker, requested: WorkerRequest, hops: int = HOPS) -> Steps:
     """A thread of the worker's web server; the Reply."""
     yield worker.connect.timing.request_s
     if not worker.ready:
@@ -67,7 +67,7 @@ def serve(worker: Worker, requested: Asked, hops: int = HOPS) -> Steps:
 
 
 class _Resource:
-    def __init__(self, worker: Worker, requested: Asked, hops: int) -> None:
+    def __init__(self, worker: Worker, requested: WorkerRequest, hops: int) -> None:
         self.worker, self.asked, self.hops = worker, requested, hops
         self.connect = worker.connect
 

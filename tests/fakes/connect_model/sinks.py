@@ -54,10 +54,10 @@ class SinkTask(Task):
         topics = self._topics()
         self.joined = True
         self.positions, self.read, self.committed = {}, {}, {}
-        self.broker.join(self.group, self.member, topics, self._told)
+        self.broker.join(self.group, self.member, topics, self._notify)
         for topic in topics:
             self.broker.create_topic(topic)
-            self.broker.watch(topic, self, self.wake.give)
+            self.broker.subscribe(topic, self, self.wake.notify)
 
     def _topics(self) -> tuple[str, ...]:
         """Those that are named; of a pattern those that there are now."""
@@ -66,9 +66,9 @@ class SinkTask(Task):
         pattern = re.compile(self.config["topics.regex"])
         return tuple(sorted(filter(pattern.fullmatch, self.broker.topics)))
 
-    def _told(self) -> None:
+    def _notify(self) -> None:
         self.shares_changed = True
-        self.wake.give()
+        self.wake.notify()
 
     def vanish(self) -> None:
         """Its heartbeats stop; the coordinator notices a little later."""

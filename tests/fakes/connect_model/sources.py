@@ -106,7 +106,7 @@ class FileTask(SourceTask):
     def begin(self) -> None:
         self.path = self.config.get("file", "")
         self.partition = {"filename": self.path}
-        self.connect.files.watch(self.path, self, self.wake.give)
+        self.connect.files.subscribe(self.path, self, self.wake.notify)
         offset = self.stored(self.partition)
         position = 0 if offset is None else offset.get("position", 0)
         if not isinstance(position, int) or isinstance(position, bool):
@@ -137,7 +137,7 @@ class RowTask(SourceTask):
     def begin(self) -> None:
         table = self.config.get("table", self.name)
         self.partition = {"database": f"{table}-{self.number}", "server": "db"}
-        self.connect.files.watch(table, self, self.wake.give)
+        self.connect.files.subscribe(table, self, self.wake.notify)
         offset = self.stored(self.partition)
         self.row = 0 if offset is None else int(offset["row"])
 

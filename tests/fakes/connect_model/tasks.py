@@ -60,9 +60,9 @@ class Task:
     def stop(self) -> None:
         """It ends when it notices."""
         self.stopping = True
-        self.wake.give()
+        self.wake.notify()
 
-    def turn(self, target: str) -> None:
+    def change_state(self, target: str) -> None:
         """Pause, go on, or stop: of the last the group of workers will take care, too."""
         if target == STOPPED:
             self.stop()
@@ -70,7 +70,7 @@ class Task:
         if self.paused != (target == PAUSED):
             self.paused = target == PAUSED
             self._say_state()
-            self.wake.give()
+            self.wake.notify()
 
     def cancel(self) -> None:
         """Nobody waits for it any longer."""

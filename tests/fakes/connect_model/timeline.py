@@ -81,7 +81,7 @@ class Signal:
     def __init__(self) -> None:
         self.waiting: list[Process] = []
 
-    def give(self) -> None:
+    def notify(self) -> None:
         waiting, self.waiting = self.waiting, []
         for process in waiting:
             process.wake(report=True)
@@ -113,7 +113,7 @@ class Process:
             self.alive = False
             if not self._runs:
                 self._steps.close()
-            self.ended.give()
+            self.ended.notify()
 
     def _let_go(self) -> None:
         if self._entry is not None:
@@ -134,7 +134,7 @@ class Process:
         except StopIteration as stopped:
             if self.alive:
                 self.alive, self.result = False, stopped.value
-                self.ended.give()
+                self.ended.notify()
             return
         finally:
             self._runs = False

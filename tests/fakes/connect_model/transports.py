@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from tests.fakes.connect_model.answers import STALE, Reply, refused
-from tests.fakes.connect_model.rest import Asked, serve
+from tests.fakes.connect_model.rest import WorkerRequest, serve
 from tests.fakes.connect_model.timeline import Process
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def page(status: int = 200, *, applied: bool = True) -> Fault:
     return Fault(How.ANSWERED, applied, status, HTML)
 
 
-class Seen(NamedTuple):
+class TransportExchange(NamedTuple):
     """A request and what became of it; `status` None where no answer came back.
 
     number      of all requests, from 1; effects name it as `#12`
@@ -125,7 +125,7 @@ class Door:
         reply = self.reply(method, url, path, body or b"", timeout_s)
         return reply.status, reply.body
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> Reply:
+    def request(self, method: str, path: str, body: bytes = b"") -> Reply:
         """Of the first worker that lives."""
         for url in self._connect.urls[:-1]:
             try:
@@ -157,7 +157,7 @@ class Door:
         number = len(connect.requests) + 1
         fault = self._fault(method, path)
         began = connect.line.at
-        observed = Seen(
+        observed = TransportExchange(
             number,
             began,
             self.who,
@@ -171,7 +171,7 @@ class Door:
         connect.requests.append(observed)
         status: int | None = None
         try:
-            requests = Asked(method, path, body, f"#{number}")
+            requests = WorkerRequest(method, path, body, f"#{number}")
             reply = self._through(fault, self._worker(url), requests, timeout_s)
             status = reply.status
         finally:
@@ -203,7 +203,7 @@ class Door:
         raise httpx.ConnectError("Connection refused")
 
     def _through(
-        self, fault: Fault | None, worker: Worker, requests: Asked, timeout_s: float
+        self, fault: Fault | None, worker: Worker, requests: WorkerRequest, timeout_s: float
     ) -> Reply:
         if fault is None:
             return self._carried_out(worker, requests, timeout_s)
@@ -228,7 +228,9 @@ class Door:
             )
         raise httpx.ReadError("Connection reset by peer")
 
-    def _late(self, fault: Fault, worker: Worker, requests: Asked, timeout_s: float) -> Reply:
+    def _late(
+        self, fault: Fault, worker: Worker, requests: WorkerRequest, timeout_s: float
+    ) -> Reply:
         line = self._connect.line
 
         def arrive() -> None:
@@ -241,7 +243,7 @@ class Door:
             raise httpx.ReadTimeout("no answer")
         raise httpx.ReadError("Connection reset by peer")
 
-    def _carried_out(self, worker: Worker, requests: Asked, timeout_s: float) -> Reply:
+    def _carried_out(self, worker: Worker, requests: WorkerRequest, timeout_s: float) -> Reply:
         line = self._connect.line
         served = worker.spawn(serve(worker, requests), f"{requests.method} {requests.path}")
         line.run(until=line.at + timeout_s, stop=lambda: not served.alive)

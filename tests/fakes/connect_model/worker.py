@@ -122,7 +122,7 @@ class Worker:
 
     def _join(self) -> Steps:
         self._staged("ensuring membership in the cluster")
-        yield from self._held()
+        yield from self._wait_while_held()
         self.refresh()
         membership = self.connect.membership
         before = membership.generation
@@ -144,7 +144,7 @@ class Worker:
             if item not in self.tasks:
                 self.start_task(item)
 
-    def _held(self) -> Steps:
+    def _wait_while_held(self) -> Steps:
         while self.held_until > self.connect.line.at:
             yield self.held_until - self.connect.line.at
 
@@ -160,11 +160,11 @@ class Worker:
         self._number += 1
         entry = (self.connect.line.at + delay_s, self._number, action, callback)
         heapq.heappush(self._queue, entry)
-        self.wakeup.give()
+        self.wakeup.notify()
 
     def _carry_out_requests(self) -> Steps:
         while self._queue and self._queue[0][0] <= self.connect.line.at:
-            yield from self._held()
+            yield from self._wait_while_held()
             _, _, action, callback = heapq.heappop(self._queue)
             try:
                 result = yield from action()
@@ -205,7 +205,7 @@ class Worker:
         while self.store.offset < len(log):
             reports = self.store.apply(log[self.store.offset])
             if reports is not None and self.ready:
-                self._told(*reports)
+                self._notify(*reports)
 
     def refresh(self) -> None:
         """Read to the end of the config topic, and decide by that from now on."""
@@ -214,7 +214,7 @@ class Worker:
         moment = self.connect.line.at
         self.stage = ("reading to the end of the config topic", moment, moment)
 
-    def _told(self, what: str, name: str) -> None:
+    def _notify(self, what: str, name: str) -> None:
         match what:
             case "config" | "removed":
                 if (name in self.state.configs) == (what == "removed"):
@@ -228,7 +228,7 @@ class Worker:
             case "restart":
                 include, failed, connector = name.split("/", 2)
                 self._restarts[connector] = (include == "True", failed == "True")
-        self.wakeup.give()
+        self.wakeup.notify()
 
     def _drop_updates(self) -> None:
         self._rebalance = False
@@ -236,7 +236,7 @@ class Worker:
         self._task_updates, self._restarts = set(), {}
 
     def _take_in_updates(self) -> Steps:
-        yield from self._held()
+        yield from self._wait_while_held()
         restarts, self._restarts = self._restarts, {}
         for name, (include_tasks, only_failed) in restarts.items():
             yield from self._restart(name, include_tasks=include_tasks, only_failed=only_failed)
@@ -281,7 +281,7 @@ class Worker:
         target = self.state.target(name)
         for item, task in list(self.tasks.items()):
             if item[0] == name:
-                task.turn(target)
+                task.change_state(target)
         if self.connectors.get(name, FAILED) != FAILED or (
             name in self.connectors and target == STOPPED
         ):
@@ -320,10 +320,12 @@ class Worker:
         if self.leads:
             yield from self.write_tasks(name, expected, "connect")
             return True
-        self.spawn(self._hand_over(name, expected, callback), f"tasks of {name}")
+        self.spawn(self._write_task_configs(name, expected, callback), f"tasks of {name}")
         return None
 
-    def _hand_over(self, name: str, tasks: list[dict[str, str]], callback: Callback) -> Steps:
+    def _write_task_configs(
+        self, name: str, tasks: list[dict[str, str]], callback: Callback
+    ) -> Steps:
         """Only the leader writes the configurations of tasks."""
         yield self.connect.timing.hop_s
         leader = self.connect.membership.leader

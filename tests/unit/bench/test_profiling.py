@@ -7,7 +7,7 @@ from bench.profiling import of_samples, of_stacks
 LOOP = "loop (offsetwatch/loop.py)"
 
 
-def test_a_look_counts_for_the_innermost_module_of_ours_with_what_it_calls_of_others():
+def test_a_poll_counts_for_the_innermost_module_of_ours_with_what_it_calls_of_others():
     stacks = [
         f"run (threading.py);{LOOP};take (offsetwatch/state/site.py);loads (json.py) 4",
         f"run (threading.py);{LOOP};take (offsetwatch/state/site.py) 3",

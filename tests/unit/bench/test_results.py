@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.__main__ import FIGURES, part, parts, written
 
 
-def test_what_is_written_can_be_read_again_and_one_part_be_measured_anew():
+def test_what_is_written_can_be_read_again_and_one_part_be_measured_again():
     before = {name: part(["a machine", "commit 1"], f"{name}  1 ms\n") for name in FIGURES}
     assert parts(written(before)) == before
     after = {**parts(written(before)), "visible": part(["a machine", "commit 2"], "visible 2 ms")}

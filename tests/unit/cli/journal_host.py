@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
-from tests.unit.remedy.services import Bureau
+from tests.unit.remedy.services import ServiceBench
 
 
 def configure(folder: Path) -> None:
@@ -20,7 +20,7 @@ def configure(folder: Path) -> None:
     )
 
 
-def typed(*arguments: str, bureau: Bureau) -> Result:
+def typed(*arguments: str, bureau: ServiceBench) -> Result:
     """What the verb says and ends with; raises what it did not expect itself."""
     config = str(bureau.folder.parent / "offsetwatch.yaml")
     result = CliRunner().invoke(cli, [*arguments, "--config", config])

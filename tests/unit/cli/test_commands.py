@@ -28,7 +28,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.spark.jars import cache_directory
-from tests.unit.remedy.services import Bureau
+from tests.unit.remedy.services import ServiceBench
 
 CONFIG = """\
 kafka:
@@ -175,7 +175,7 @@ def test_without_any_the_three_ways_are_named(tmp_path, monkeypatch):
 
 def test_state_is_the_same_from_every_folder(config, tmp_path, monkeypatch):
     """Plans were looked for in the folder of whoever asked, and `pause` found no daemon."""
-    bureau = Bureau(config.parent / "state")
+    bureau = ServiceBench(config.parent / "state")
     bureau.proposed()
     for folder in (config.parent, tmp_path, Path("/")):
         monkeypatch.chdir(folder)
@@ -402,7 +402,7 @@ def test_what_is_wrong_with_this_machine_is_no_bug(
     assert answer in capsys.readouterr().err
 
 
-def test_a_folder_of_a_user_that_cannot_be_looked_into_is_named(
+def test_a_folder_of_a_user_that_cannot_be_inspected_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("HOME", "/" + "x" * 5000)
@@ -412,7 +412,7 @@ def test_a_folder_of_a_user_that_cannot_be_looked_into_is_named(
     assert "File name too long" in capsys.readouterr().err
 
 
-def test_a_user_without_a_home_is_told_what_to_name(
+def test_a_user_without_a_home_is_advised_what_to_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     def homeless() -> Path:

@@ -15,7 +15,7 @@ from offsetwatch.config import load, parse
 from offsetwatch.config.document import parse_yaml
 from offsetwatch.config.load import PATH_PROPERTIES
 from offsetwatch.errors import ConfigError
-from tests.unit.config.schema.test_root import folder, places, whole
+from tests.unit.config.schema.test_root import folder, iterate_paths, whole
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))
 SECRET = "hunter2"
@@ -318,7 +318,7 @@ def messages(folder: Path, document: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    "location", list(places(whole())), ids=lambda item: ".".join(map(str, item))
+    "location", list(iterate_paths(whole())), ids=lambda item: ".".join(map(str, item))
 )
 def test_no_message_is_in_the_words_of_a_library(folder: Path, location: tuple[Any, ...]):
     for wrong in WRONG:

@@ -108,7 +108,7 @@ class World:
         return list(self.put)
 
 
-def found(topic: str, cluster: str = "lab") -> OffsetsTopicFound:
+def build_observation(topic: str, cluster: str = "lab") -> OffsetsTopicFound:
     return OffsetsTopicFound(connect_cluster=cluster, topic=KafkaTopic("east", topic))
 
 
@@ -117,18 +117,18 @@ def test_the_one_topic_with_offsets_of_its_connectors_is_found_once():
     world.lists("files")
     world.topic("offsets", "files")
     world.topic("other", "stranger")
-    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("offsets")]
     assert world.step() == []
 
 
-def test_nothing_is_looked_for_without_a_connector_that_needs_it():
+def test_nothing_is_searched_for_without_a_connector_that_needs_it():
     world = World()
     assert world.step() == []
     world.lists("files", dedicated="own")
     assert world.step() == []
 
 
-def test_why_nothing_is_found_is_said_and_it_is_looked_for_again():
+def test_why_nothing_is_found_is_said_and_it_is_searched_for_again():
     world = World()
     world.lists("files")
     (failed,) = world.step()
@@ -136,7 +136,7 @@ def test_why_nothing_is_found_is_said_and_it_is_looked_for_again():
     assert (failed.input, failed.reason) == (LOOKING, "topic_not_settled")
     assert world.step(after_s=1) == []  # not every second
     world.topic("offsets", "files")
-    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("offsets")]
 
 
 def searches(world: World, seconds: int) -> int:
@@ -144,7 +144,7 @@ def searches(world: World, seconds: int) -> int:
     return sum(bool(world.step(after_s=1)) for _ in range(seconds))
 
 
-def test_where_no_topic_has_its_offsets_it_is_looked_for_ever_more_seldom():
+def test_where_no_topic_has_its_offsets_it_is_searched_for_ever_more_seldom():
     world = World()
     world.lists("files")
     assert searches(world, 60) >= 4
@@ -155,7 +155,7 @@ def test_where_no_topic_has_its_offsets_it_is_looked_for_ever_more_seldom():
 
 
 @pytest.mark.parametrize("change", ["another connector", "an offset over REST"])
-def test_other_evidence_has_it_looked_for_at_once(change):
+def test_other_evidence_has_it_searched_for_at_once(change):
     world = World()
     world.lists("files")
     searches(world, 1000)
@@ -169,7 +169,7 @@ def test_other_evidence_has_it_looked_for_at_once(change):
     assert searches(world, 60) >= 3
 
 
-def test_a_broker_that_is_away_is_asked_again_soon():
+def test_a_broker_that_is_away_is_queried_again_soon():
     world = World()
     world.lists("files")
     world.kafka.down = TargetUnreachable("east", "no broker")
@@ -177,14 +177,14 @@ def test_a_broker_that_is_away_is_asked_again_soon():
     assert searches(world, 60) >= 60 / (RETRY_S + 1)
 
 
-def test_what_the_loop_did_not_take_is_told_again():
+def test_what_the_loop_did_not_take_is_reported_again():
     world = World()
     world.lists("files")
     world.topic("offsets", "files")
     world.takes = False
     assert world.step() == []
     world.takes = True
-    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("offsets")]
 
 
 def test_a_topic_that_is_deleted_is_lost_and_found_again_under_another_name():
@@ -196,7 +196,7 @@ def test_a_topic_that_is_deleted_is_lost_and_found_again_under_another_name():
     world.topic("offsets-2", "files")
     world.tails("offsets", reason="not_found", live=False)
     assert world.step() == [OffsetsTopicLost("lab")]
-    assert world.step() == [InputRetired(LOOKING), found("offsets-2")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("offsets-2")]
 
 
 def test_a_topic_that_was_not_found_once_is_not_lost_while_it_was_read_a_moment_ago():
@@ -218,7 +218,7 @@ def test_a_topic_that_fails_otherwise_is_not_lost(reason):
     assert world.step() == []
 
 
-def test_a_loss_that_the_loop_did_not_take_is_told_again():
+def test_a_loss_that_the_loop_did_not_take_is_reported_again():
     world = World()
     world.lists("files")
     world.topic("offsets", "files")
@@ -230,7 +230,7 @@ def test_a_loss_that_the_loop_did_not_take_is_told_again():
     assert world.step() == [OffsetsTopicLost("lab")]
 
 
-def settled() -> World:
+def build_settled() -> World:
     world = World()
     world.lists("files")
     world.topic("offsets", "files")
@@ -238,8 +238,8 @@ def settled() -> World:
     return world
 
 
-def test_a_topic_that_was_found_is_looked_for_again_every_five_minutes():
-    world = settled()
+def test_a_topic_that_was_found_is_searched_for_again_every_five_minutes():
+    world = build_settled()
     assert world.step() == []
     assert world.step(after_s=COMPARE_S) == [SURE]
     assert world.step() == []
@@ -247,7 +247,7 @@ def test_a_topic_that_was_found_is_looked_for_again_every_five_minutes():
 
 
 def test_a_second_topic_with_its_offsets_is_a_doubt_and_what_was_found_stays():
-    world = settled()
+    world = build_settled()
     world.topic("more-offsets", "files")
     (report,) = world.step(after_s=COMPARE_S)
     assert isinstance(report, OffsetsTopicCompared)
@@ -257,7 +257,7 @@ def test_a_second_topic_with_its_offsets_is_a_doubt_and_what_was_found_stays():
 
 
 def test_another_topic_with_its_offsets_while_the_sample_has_none_is_a_doubt_too():
-    world = settled()
+    world = build_settled()
     world.kafka.delete("offsets")
     world.topic("offsets", "other")
     world.topic("more-offsets", "files")
@@ -268,7 +268,7 @@ def test_another_topic_with_its_offsets_while_the_sample_has_none_is_a_doubt_too
 
 
 def test_a_sample_without_its_offsets_is_no_doubt():
-    world = settled()
+    world = build_settled()
     world.kafka.delete("offsets")
     world.topic("offsets", "other")
     assert world.step(after_s=COMPARE_S) == [SURE]
@@ -278,10 +278,10 @@ def test_a_topic_that_turns_out_to_be_a_copy_is_left_for_the_one_that_is_none():
     world = World()
     world.lists("files")
     world.topic("west.connect-offsets", "files")
-    assert world.step() == [InputRetired(LOOKING), found("west.connect-offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("west.connect-offsets")]
     world.topic("connect-offsets", "files")
     assert world.step(after_s=COMPARE_S) == [OffsetsTopicLost("lab")]
-    assert world.step() == [InputRetired(LOOKING), found("connect-offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("connect-offsets")]
 
 
 def copies(world: World, topic: str, *, policy: str = IDENTITY, committed: int | None = 5) -> None:
@@ -315,14 +315,14 @@ def test_a_topic_into_which_a_flow_copies_under_its_own_name_is_doubted_as_it_is
     world.topic("offsets", "files")
     copies(world, "offsets")
     retired, there, report = world.step()
-    assert (retired, there) == (InputRetired(LOOKING), found("offsets"))
+    assert (retired, there) == (InputRetired(LOOKING), build_observation("offsets"))
     assert report.doubt.startswith(
         "mm2 of lab copies offsets of west-kafka into east/offsets: offsets of another "
     )
 
 
 def test_a_topic_into_which_a_flow_begins_to_copy_is_doubted_at_the_next_comparison():
-    world = settled()
+    world = build_settled()
     copies(world, "offsets")
     (report,) = world.step(after_s=COMPARE_S)
     assert "copies offsets of west-kafka into east/offsets" in report.doubt
@@ -334,17 +334,17 @@ def test_a_topic_into_which_a_flow_begins_to_copy_is_doubted_at_the_next_compari
     "copied", [{"policy": "DefaultReplicationPolicy"}, {"committed": None}], ids=str
 )
 def test_a_topic_of_which_copies_have_another_name_or_there_are_none_is_not_doubted(copied):
-    world = settled()
+    world = build_settled()
     copies(world, "offsets", **copied)
     assert world.step(after_s=COMPARE_S) == [SURE]
 
 
-def test_a_topic_that_is_named_is_told_at_once_and_never_lost():
+def test_a_topic_that_is_named_is_reported_at_once_and_never_lost():
     world = World({**REST, "offsets_topic": "offsets"})
     world.takes = False
     assert world.step() == []
     world.takes = True
-    assert world.step(after_s=0) == [found("offsets"), SURE]
+    assert world.step(after_s=0) == [build_observation("offsets"), SURE]
     world.tails("offsets", reason="not_found", live=False)
     assert world.step() == []
 
@@ -353,7 +353,7 @@ def test_a_topic_of_another_cluster_is_not_taken_for_its_own():
     world = World(REST, {**REST, "name": "prod"})
     world.lists("files")
     world.topic("offsets", "files")
-    assert world.step() == [InputRetired(LOOKING), found("offsets")]
+    assert world.step() == [InputRetired(LOOKING), build_observation("offsets")]
     world.lists("files", cluster="prod")
     (failed,) = world.step()
     assert (failed.input, failed.reason) == (
@@ -370,8 +370,8 @@ def test_two_clusters_find_each_its_own():
     world.topic("offsets", "files")
     world.topic("prod-offsets", "more")
     observed = world.step()
-    assert found("offsets") in observed
-    assert found("prod-offsets", "prod") in observed
+    assert build_observation("offsets") in observed
+    assert build_observation("prod-offsets", "prod") in observed
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_search():
@@ -379,7 +379,7 @@ def test_a_clock_that_is_set_back_does_not_stop_the_search():
     world.lists("files")
     world.step()
     world.topic("offsets", "files")
-    assert world.step(after_s=-3600.0) == [InputRetired(LOOKING), found("offsets")]
+    assert world.step(after_s=-3600.0) == [InputRetired(LOOKING), build_observation("offsets")]
 
 
 # --- without a REST API ---------------------------------------------------------------------------
@@ -394,7 +394,7 @@ BY_CONVENTION = ListingTopics(
 
 def test_the_topics_beside_the_offsets_topic_are_found_when_both_are_there():
     world = World(DEDICATED)
-    assert world.step() == [found("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
+    assert world.step() == [build_observation("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
     world.topic("mm2-configs.west.internal")
     assert world.step() == []
     world.topic("mm2-status.west.internal")
@@ -403,7 +403,7 @@ def test_the_topics_beside_the_offsets_topic_are_found_when_both_are_there():
     assert world.step() == []
 
 
-def test_topics_that_the_loop_did_not_take_are_told_again():
+def test_topics_that_the_loop_did_not_take_are_reported_again():
     world = World(DEDICATED)
     world.topic("mm2-configs.west.internal")
     world.topic("mm2-status.west.internal")
@@ -419,17 +419,17 @@ def test_topics_that_are_named_need_no_convention_and_no_answer():
     assert ListingTopicsFound(ListingTopics("mm2", KafkaTopic("east", "c"), None)) in world.step()
 
 
-def test_a_cluster_that_does_not_answer_is_asked_again():
+def test_a_cluster_that_does_not_answer_is_queried_again():
     world = World(DEDICATED)
     world.topic("mm2-configs.west.internal")
     world.topic("mm2-status.west.internal")
     world.kafka.down = TargetUnreachable("east", "no broker")
-    assert world.step() == [found("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
+    assert world.step() == [build_observation("mm2-offsets.west.internal", "mm2"), SURE_OF_MM2]
     world.kafka.down = None
     assert world.step() == [ListingTopicsFound(BY_CONVENTION)]
 
 
 def test_a_name_that_follows_no_convention_leaves_the_keys():
     world = World({**DEDICATED, "offsets_topic": "progress"})
-    assert world.step() == [found("progress", "mm2"), SURE_OF_MM2]
+    assert world.step() == [build_observation("progress", "mm2"), SURE_OF_MM2]
     assert world.step() == []

@@ -130,7 +130,7 @@ def test_a_topic_that_a_second_cluster_uses_too_is_read_from_its_start_again():
     assert world.started == [OWN, OWN]
 
 
-def test_all_are_told_to_stop():
+def test_all_are_ordered_to_stop():
     world = World()
     world.tails.follow(topology(OffsetsTopic("lab", OFFSETS), OffsetsTopic("lab", OWN, "a")))
     world.tails.stop()

@@ -337,7 +337,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[KafkaInspector], object]]] = {
 }
 
 
-class _Asked:
+class _FailingAdmin:
     """An admin client, one of whose calls raises at once or in its futures."""
 
     def __init__(self, error: Exception, *, at_once: bool) -> None:
@@ -349,19 +349,19 @@ class _Asked:
         future.set_exception(self._error)
         return future
 
-    def _ask(self, keys: Any) -> Any:
+    def _answer(self, keys: Any) -> Any:
         if self._at_once:
             raise self._error
         return {key: self._future() for key in keys}
 
     def describe_topics(self, _: Any, **__: Any) -> Any:
-        return self._ask(["a"])
+        return self._answer(["a"])
 
     def describe_configs(self, expected: Any, **_: Any) -> Any:
-        return self._ask(expected)
+        return self._answer(expected)
 
     def list_offsets(self, expected: Any, **_: Any) -> Any:
-        return self._ask(expected)
+        return self._answer(expected)
 
     def poll(self, _: float) -> int:
         return 0
@@ -377,7 +377,7 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
     admin: KafkaInspector,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(admin, "_made", _Asked(error, at_once=at_once))
+    monkeypatch.setattr(admin, "_made", _FailingAdmin(error, at_once=at_once))
     try:
         result = QUESTIONS[question][1](admin)
     except ClientError:
@@ -394,7 +394,7 @@ def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
 
     def job() -> None:
         if fail:
-            monkeypatch.setattr(admin, "_made", _Asked(fail["now"], at_once=False))
+            monkeypatch.setattr(admin, "_made", _FailingAdmin(fail["now"], at_once=False))
             admin.shape("a")
             raise AssertionError("it was swallowed")
         watched.put((InputSucceeded(east, watched.clock.now()),))
@@ -578,7 +578,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-def test_no_environment_is_too_odd_to_look_for_kubernetes(
+def test_no_environment_is_too_odd_to_search_for_kubernetes(
     environment: dict[str, str], tmp_path: Path
 ):
     for name in ("token", "ca.crt", "namespace"):
@@ -643,7 +643,7 @@ def test_what_cannot_be_saved_is_said_and_saved_again_later(
 
 
 @pytest.mark.parametrize("error", FILES, ids=named)
-def test_what_cannot_be_recalled_is_put_aside_and_begun_anew(error: Exception, tmp_path: Path):
+def test_what_cannot_be_recalled_is_put_aside_and_begun_again(error: Exception, tmp_path: Path):
     def refuse(_: bytes) -> None:
         raise error
 

@@ -23,7 +23,7 @@ UNREADABLE = PipelineStatusRead(None, unreadable=True)
 GONE = PipelineStatusRead(None)
 
 
-class Looking:
+class BaselinesPoll:
     """Looks at one base path; what one look told is what the loop took of it."""
 
     def __init__(self, base: Path) -> None:
@@ -36,7 +36,7 @@ class Looking:
             self._taken.append(batch)
         return not self.full
 
-    def look(self) -> Batch:
+    def poll(self) -> Batch:
         self._taken.clear()
         self._file.poll()
         return tuple(observed for batch in self._taken for observed in batch)
@@ -57,44 +57,44 @@ def damage(base: Path) -> None:
 
 
 def test_where_no_pipeline_ever_ran_nothing_is_said(tmp_path):
-    polling = Looking(tmp_path / "history")
-    assert polling.look() == ()
-    assert polling.look() == ()
+    polling = BaselinesPoll(tmp_path / "history")
+    assert polling.poll() == ()
+    assert polling.poll() == ()
 
 
-def test_a_file_is_told_of_once_and_again_when_it_was_replaced(tmp_path):
-    polling = Looking(tmp_path)
+def test_a_file_is_reported_once_and_again_when_it_was_replaced(tmp_path):
+    polling = BaselinesPoll(tmp_path)
     write(tmp_path, "east")
-    assert polling.look() == (of("east"),)
-    assert polling.look() == ()
+    assert polling.poll() == (of("east"),)
+    assert polling.poll() == ()
     write(tmp_path, "west")
-    assert polling.look() == (of("west"),)
+    assert polling.poll() == (of("west"),)
 
 
-def test_a_file_that_is_gone_is_told_of(tmp_path):
-    polling = Looking(tmp_path)
+def test_a_file_that_is_gone_is_reported(tmp_path):
+    polling = BaselinesPoll(tmp_path)
     write(tmp_path, "east")
-    polling.look()
+    polling.poll()
     path_of(tmp_path).unlink()
-    assert polling.look() == (GONE,)
-    assert polling.look() == ()
+    assert polling.poll() == (GONE,)
+    assert polling.poll() == ()
 
 
 def test_an_unreadable_file_is_counted_once_until_it_is_another(tmp_path):
-    polling = Looking(tmp_path)
+    polling = BaselinesPoll(tmp_path)
     write(tmp_path, "east")
-    polling.look()
+    polling.poll()
     damage(tmp_path)
-    assert polling.look() == (UNREADABLE,)
-    assert polling.look() == ()
+    assert polling.poll() == (UNREADABLE,)
+    assert polling.poll() == ()
     write(tmp_path, "east")
-    assert polling.look() == (of("east"),)
+    assert polling.poll() == (of("east"),)
     damage(tmp_path)
-    assert polling.look() == (UNREADABLE,)
+    assert polling.poll() == (UNREADABLE,)
 
 
-def test_what_the_loop_had_no_room_for_is_told_again(tmp_path):
-    polling = Looking(tmp_path)
+def test_what_the_loop_had_no_room_for_is_reported_again(tmp_path):
+    polling = BaselinesPoll(tmp_path)
     for status, change in (
         (of("east"), lambda: write(tmp_path, "east")),
         (UNREADABLE, lambda: damage(tmp_path)),
@@ -103,20 +103,20 @@ def test_what_the_loop_had_no_room_for_is_told_again(tmp_path):
     ):
         change()
         polling.full = True
-        assert polling.look() == ()
+        assert polling.poll() == ()
         polling.full = False
-        assert polling.look() == (status,)
-        assert polling.look() == ()
+        assert polling.poll() == (status,)
+        assert polling.poll() == ()
 
 
-def test_a_folder_that_cannot_be_looked_into_is_unreadable_and_not_empty(tmp_path):
+def test_a_folder_that_cannot_be_inspected_is_unreadable_and_not_empty(tmp_path):
     (tmp_path / "ops").symlink_to("ops")  # leads to itself, whoever follows it
-    polling = Looking(tmp_path)
-    assert polling.look() == (UNREADABLE,)
-    assert polling.look() == ()
+    polling = BaselinesPoll(tmp_path)
+    assert polling.poll() == (UNREADABLE,)
+    assert polling.poll() == ()
 
 
-def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
+def test_what_is_usual_is_reported_when_it_is_new_damaged_and_gone(tmp_path):
     taken: list[Batch] = []
     file = BaselinesFile(tmp_path, lambda batch: taken.append(batch) is None)
     document = Baselines(made_at=2.0, until=1.0)

@@ -47,7 +47,7 @@ LATER = (
 )
 
 
-def test_the_first_answer_needs_nothing_that_asks_decides_or_acts(tmp_path):
+def test_the_first_answer_needs_nothing_that_queries_decides_or_acts(tmp_path):
     result = _started(tmp_path)
     assert 'offsetwatch_build_info{version="' in result["told"]
     assert "offsetwatch_input_up" not in result["told"]  # nothing is known yet, and nothing is said

@@ -71,11 +71,11 @@ def metrics(port: int) -> str:
     return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).text
 
 
-def test_somebody_is_told_once_that_nothing_answers(tmp_path: Path, hook: Endpoint):
+def test_somebody_is_notified_once_that_nothing_answers(tmp_path: Path, hook: Endpoint):
     port = free_port()
     rest = {("new", "input_down", "connect_rest lab")}
 
-    def told() -> None:
+    def check() -> None:
         results = {
             (finding["status"], finding["name"], finding["subject"]) for finding in hook.findings()
         }
@@ -86,16 +86,16 @@ def test_somebody_is_told_once_that_nothing_answers(tmp_path: Path, hook: Endpoi
         if not FAILED.search(metrics(port)):
             raise NotYet
 
-    def found_again() -> None:
+    def check_findings() -> None:
         if "offsetwatch_findings{" not in metrics(port):
             raise NotYet
 
     with running(tmp_path, hook, port):
-        until("somebody is told", told, timeout_s=DEADLINE_S)
+        until("somebody is told", check, timeout_s=DEADLINE_S)
         until("that the other one is not there is counted", counted, timeout_s=DEADLINE_S)
     before = [finding["subject"] for finding in hook.findings()]
     with running(tmp_path, hook, port):
-        until("it is found again", found_again, timeout_s=DEADLINE_S)
+        until("it is found again", check_findings, timeout_s=DEADLINE_S)
         until("a look after that", counted, timeout_s=DEADLINE_S)
     after = [finding["subject"] for finding in hook.findings()]
     assert len(after) == len(set(after))

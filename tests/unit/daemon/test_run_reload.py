@@ -43,7 +43,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "RELOAD_POLL_S", 0.05)
 
 
-def test_people_are_told_the_name_that_was_given_and_not_what_it_leads_to(tmp_path: Path):
+def test_operators_are_notified_the_name_that_was_given_and_not_what_it_leads_to(tmp_path: Path):
     """Kubernetes puts another folder in the place of what a mounted Secret leads to."""
     (tmp_path / "..now").mkdir()
     text = TEXT.format(name="lab", port=free_port(), state=tmp_path / "state")
@@ -229,14 +229,14 @@ def test_a_reload_that_nobody_waits_for_any_more_ends_nothing(running):
     assert running.reload() == ()
 
 
-def test_who_asks_while_it_stops_is_told(tmp_path):
+def test_who_queries_while_it_stops_is_reported(tmp_path):
     running = Running(tmp_path)
     with serving(running):
         pass
     assert running.daemon.reload().result(DEADLINE_S) == STOPPING_MISTAKES
 
 
-def test_who_asked_before_it_stopped_is_told(tmp_path):
+def test_who_queried_before_it_stopped_is_reported(tmp_path):
     running = Running(tmp_path)
     future: Future = running.daemon.reload()  # nobody takes it out yet
     running.daemon.stop()

@@ -91,7 +91,7 @@ def webhook(url: str, name: str = "on-call") -> Config:
     return config(webhooks=[{"name": name, "url": url}])
 
 
-def told(hook: Endpoint, times: int = 1) -> None:
+def await_messages(hook: Endpoint, times: int = 1) -> None:
     def probe() -> None:
         if len(hook.got) < times:
             raise NotYet(str(len(hook.got)))
@@ -103,24 +103,24 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("notify")]
 
 
-def test_nobody_is_told_and_no_thread_started_where_nobody_is_named(running):
+def test_nobody_is_notified_and_no_thread_started_where_nobody_is_named(running):
     running.notices.follow(config())
     assert threads() == []
 
 
-def test_those_who_are_named_are_told_and_the_thread_ends_with_the_daemon(running, hook):
+def test_those_who_are_named_are_reported_and_the_thread_ends_with_the_daemon(running, hook):
     running.notices.follow(webhook(hook.url))
-    told(hook)
+    await_messages(hook)
     running.notices.stop()
     assert threads() == []
 
 
-def test_another_process_tells_nothing_twice(tmp_path, hook):
+def test_another_process_reports_nothing_twice(tmp_path, hook):
     with endpoint() as other:
         for _ in range(2):
             running = Running(tmp_path)
             running.notices.follow(webhook(hook.url))
-            told(hook)
+            await_messages(hook)
             # Whoever is told beside it is told after a whole look of the second process.
             running.notices.follow(webhook(hook.url))
             running.notices.follow(
@@ -131,7 +131,7 @@ def test_another_process_tells_nothing_twice(tmp_path, hook):
                     ]
                 )
             )
-            told(other)
+            await_messages(other)
             running.stop()
         assert len(hook.got) == len(other.got) == 1
 
@@ -161,18 +161,18 @@ def test_failures_are_reported_and_counted_on_through_a_reload(running, hook):
     unreachable(2)
 
 
-def test_nobody_is_told_any_more_once_nobody_is_named(running, hook):
+def test_nobody_is_notified_any_more_once_nobody_is_named(running, hook):
     running.notices.follow(webhook(hook.url))
-    told(hook)
+    await_messages(hook)
     running.notices.follow(config())
     assert threads() == []
 
 
-def test_after_a_bug_in_the_thread_people_are_told_all_the_same(running, hook, monkeypatch):
+def test_after_a_bug_in_the_thread_operators_are_notified_all_the_same(running, hook, monkeypatch):
     result, running.shown = running.shown, None
     failed = threading.Event()
     monkeypatch.setattr(JobFailures, "add", lambda self, error: failed.set() or "a bug")
     running.notices.follow(webhook(hook.url))
     assert failed.wait(DEADLINE_S)
     running.shown = result
-    told(hook)
+    await_messages(hook)

@@ -148,7 +148,7 @@ def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again()
 
 
 @every_surprise
-def test_a_thread_that_dies_is_begun_again_until_it_is_told_to_stop(surprise: Exception):
+def test_a_thread_that_dies_is_begun_again_until_it_is_ordered_to_stop(surprise: Exception):
     reports: list[Any] = []
     waited: list[float] = []
     runs = [surprise, surprise, None]

@@ -49,7 +49,7 @@ def subclasses(root: type[Exception]) -> Iterator[type[Exception]]:
         yield from subclasses(subclasse)
 
 
-def made(kind: type[Exception]) -> Exception:
+def build_exception(kind: type[Exception]) -> Exception:
     """One of this class, whatever its constructor wants."""
     error = kind.__new__(kind)
     Exception.__init__(error, "injected")
@@ -57,9 +57,9 @@ def made(kind: type[Exception]) -> Exception:
 
 
 HTTP = [
-    *(made(kind) for kind in subclasses(httpx.HTTPError)),
-    *(made(kind) for kind in subclasses(httpx.StreamError)),
-    *(made(kind) for kind in subclasses(OSError) if kind.__module__ == "builtins"),
+    *(build_exception(kind) for kind in subclasses(httpx.HTTPError)),
+    *(build_exception(kind) for kind in subclasses(httpx.StreamError)),
+    *(build_exception(kind) for kind in subclasses(OSError) if kind.__module__ == "builtins"),
     httpx.InvalidURL("injected"),
     httpx.CookieConflict("injected"),
     ssl.SSLError("injected"),

@@ -62,12 +62,12 @@ class Hourly:
         assert self.looks.acquire(timeout=DEADLINE_S)
         return self.ended
 
-    def look(self) -> None:
+    def run_once(self) -> None:
         """One, to its end."""
         self.looks.release()
         assert self._looked.acquire(timeout=DEADLINE_S)
 
-    def turn(self) -> bool:
+    def await_run(self) -> bool:
         return self.done.acquire(timeout=DEADLINE_S)
 
     def end(self) -> None:
@@ -85,22 +85,22 @@ def hourly() -> Iterator[Hourly]:
 
 
 def test_a_clock_that_is_set_back_has_nothing_wait_until_it_shows_the_same_again(hourly: Hourly):
-    assert hourly.turn()
+    assert hourly.await_run()
     hourly.clock.advance(-HOUR_S)
-    hourly.look()
-    assert hourly.turn()
+    hourly.run_once()
+    assert hourly.await_run()
 
 
 def test_nothing_is_done_early_for_a_clock_that_is_set_forward_or_slewed(hourly: Hourly):
-    assert hourly.turn()
+    assert hourly.await_run()
     for step_s in (HOUR_S, 0.0, -0.1):
         hourly.clock.advance(step_s)
-        hourly.look()
+        hourly.run_once()
     hourly.end()  # and whatever was begun is done
     assert not hourly.done.acquire(blocking=False)
 
 
-def test_a_job_that_dies_is_told(hourly: Hourly):
+def test_a_job_that_dies_is_reported(hourly: Hourly):
     died = threading.Event()
 
     def dies() -> None:

@@ -26,7 +26,7 @@ def by_the_clock_alone():
     gc.enable()
 
 
-def turns(tidying: PeriodicGarbageCollector, count: int) -> None:
+def collect_times(tidying: PeriodicGarbageCollector, count: int) -> None:
     for _ in range(count):
         tidying.look()
 
@@ -43,7 +43,7 @@ def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
     result = weakref.ref(knot)
     tidying.look()
     del knot
-    turns(tidying, GENERATION_TURNS - 2)
+    collect_times(tidying, GENERATION_TURNS - 2)
     assert result() is not None
     tidying.look()
     assert result() is None
@@ -52,9 +52,9 @@ def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
 def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth():
     tidying, knot = PeriodicGarbageCollector(), Knot()
     result = weakref.ref(knot)
-    turns(tidying, GENERATION_TURNS)
+    collect_times(tidying, GENERATION_TURNS)
     del knot
-    turns(tidying, GENERATION_TURNS**2 - GENERATION_TURNS - 1)
+    collect_times(tidying, GENERATION_TURNS**2 - GENERATION_TURNS - 1)
     assert result() is not None
     tidying.look()
     assert result() is None
@@ -62,7 +62,7 @@ def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth()
 
 def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
     tidying = PeriodicGarbageCollector()
-    turns(tidying, GENERATION_TURNS - 1)
+    collect_times(tidying, GENERATION_TURNS - 1)
     blocks = [bytearray(2**16) for _ in range(1000)]
     before = resident_kib()
     retained = blocks[::100]  # else the heap shrinks by itself

@@ -63,7 +63,7 @@ def test_of_a_session_key_nothing_but_its_existence_is_known():
     assert decode_config(b"session-key", b"\xff not even json") == SessionKey()
 
 
-def test_a_mirror_tasks_assignment_is_kept_and_its_topics_may_hold_dashes():
+def test_a_mirror_tasks_assignment_is_retained_and_its_topics_may_hold_dashes():
     result = decoded("task-a-b-3", {"properties": MIRROR_TASK})
     assigned = (TopicPartition("orders", 0), TopicPartition("orders-eu", 12))
     assert result == TaskConfigured(connector="a-b", task=3, assigned=assigned)
@@ -81,7 +81,7 @@ def test_a_mirror_tasks_assignment_is_kept_and_its_topics_may_hold_dashes():
     ],
     ids=str,
 )
-def test_no_other_tasks_configuration_is_kept(properties):
+def test_no_other_tasks_configuration_is_retained(properties):
     assert decoded("task-c-0", {"properties": properties}).assigned is None
 
 

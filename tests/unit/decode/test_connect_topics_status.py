@@ -29,7 +29,7 @@ def test_a_connectors_status_names_it_its_state_and_who_said_so():
     assert decoded("status-connector-a-b-0", RUNNING) == ConnectorStatus("a-b-0", CONDITION)
 
 
-def test_a_tasks_number_stands_after_the_last_dash():
+def test_a_tasks_number_is_after_the_last_dash():
     assert decoded("status-task-a-b-0-12", RUNNING) == TaskStatus("a-b-0", 12, CONDITION)
     largest = decoded("status-task-c-999999999", RUNNING)
     assert largest == TaskStatus("c", 999_999_999, CONDITION)
@@ -64,7 +64,7 @@ def test_a_worker_before_4_1_gives_no_version():
         assert decoded("status-connector-c", body).condition.version == ""
 
 
-def test_of_a_trace_only_names_of_classes_and_methods_are_kept():
+def test_of_a_trace_only_names_of_classes_and_methods_are_retained():
     trace = "org.example.Bad: password=hunter2\n\tat org.example.Sink.put(Sink.java:1)"
     result = decoded("status-task-c-0", {**RUNNING, "state": "FAILED", "trace": trace})
     assert result.condition.failure == "org.example.Bad in Sink.put"

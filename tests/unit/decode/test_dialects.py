@@ -101,7 +101,7 @@ ORACLE = {"scn": "2825417", "commit_scn": "2825500:1:aa"}
     ],
     ids=str,
 )
-def test_what_shares_a_partition_is_told_apart_by_its_offset(fields, expected):
+def test_what_shares_a_partition_is_distinguished_by_its_offset(fields, expected):
     assert refine_dialect("debezium", offset(**fields)).name == expected
 
 
@@ -525,7 +525,7 @@ def test_event_time_is_in_seconds_or_unknown(dialect, fields, expected):
 
 
 @pytest.mark.parametrize("fields", [MYSQL, POSTGRES, SQL_SERVER, ORACLE])
-def test_debezium_connectors_of_one_shape_of_partition_tell_the_time_alike(fields):
+def test_debezium_connectors_of_one_shape_of_partition_report_the_time_alike(fields):
     exact = refine_dialect("debezium", offset(**fields))
     assert exact.name != "debezium"
     assert exact.time is DIALECTS["debezium"].time
@@ -628,7 +628,7 @@ def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect
         ("mirror_source", "org.example.DerivedMirror", b'{"offset":5.0}', False),
     ],
 )
-def test_what_fails_a_task_is_said_of_the_class_whose_law_it_is(shape, class_name, value, fails):
+def test_what_fails_a_task_is_said_of_the_class_whose_rule_it_is(shape, class_name, value, fails):
     assert describe_offset(shape, decode_value(value), class_name)[2] is fails
 
 

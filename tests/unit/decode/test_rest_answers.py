@@ -137,7 +137,7 @@ def test_an_entry_of_another_shape_takes_no_other_offset_with_it(odd):
     assert decode_offsets(body) == Undecodable("offsets_entry_shape")
 
 
-def test_an_offset_of_which_half_a_character_was_replaced_is_not_told():
+def test_an_offset_of_which_half_a_character_was_replaced_is_not_reported():
     """Under another source partition, or as another offset, it would be written back."""
     plain = rb'{"partition":{"a":1},"offset":{"b":"\ud83d\ude00"}}'
     for odd in (rb'{"partition":{"a":"\ud83d"},"offset":{"b":2}}', plain.replace(rb"\ude00", b"")):
@@ -286,7 +286,7 @@ def test_a_failed_connector_and_a_failed_task_say_what_kind_of_failure_it_was():
     assert SECRET not in repr(connector)
 
 
-def test_where_nothing_tells_which_task_cannot_be_read_no_state_is_known():
+def test_where_nothing_reports_which_task_cannot_be_read_no_state_is_known():
     tasks = [{"id": 3, "state": "RUNNING"}, {"id": "0", "state": "FAILED"}]
     connector = listed({}, tasks=tasks)
     assert (connector.state, connector.tasks) == (UNKNOWN_STATE, ())
@@ -370,7 +370,7 @@ def test_a_worker_older_than_4_1_gives_no_version():
         ("org.example.Any", ConnectorKind.SOURCE),
     ],
 )
-def test_mm2_connectors_are_told_by_their_class(class_name, expected):
+def test_mm2_connectors_are_reported_by_their_class(class_name, expected):
     assert listed({"connector.class": class_name}).kind is expected
 
 
@@ -452,7 +452,9 @@ def test_the_isolation_level_is_read_where_mm2_reads_it(changes, expected):
     ],
     ids=str,
 )
-def test_a_mirror_begins_at_the_start_unless_its_consumer_is_told_otherwise(changes, expected):
+def test_a_mirror_begins_at_the_start_unless_its_consumer_is_configured_otherwise(
+    changes, expected
+):
     assert mirror(**changes).from_start is expected
 
 
@@ -469,11 +471,11 @@ def test_a_mirror_begins_at_the_start_unless_its_consumer_is_told_otherwise(chan
     ],
     ids=str,
 )
-def test_a_mirror_looks_for_new_partitions_as_often_as_it_is_told(changes, expected):
+def test_a_mirror_searches_for_new_partitions_as_often_as_it_is_reported(changes, expected):
     assert mirror(**changes).refresh_s == expected
 
 
-def test_a_replication_policy_is_told_by_its_simple_name():
+def test_a_replication_policy_is_reported_by_its_simple_name():
     policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     assert mirror(**{"replication.policy.class": policy}).policy == "IdentityReplicationPolicy"
     assert mirror().policy == "DefaultReplicationPolicy"
@@ -577,7 +579,7 @@ ROUTER = {
     ],
     ids=str,
 )  # fmt: skip
-def test_the_transforms_that_may_rename_copies_are_told(changes, expected):
+def test_the_transforms_that_may_rename_copies_are_reported(changes, expected):
     assert mirror(**changes).routers == expected
 
 
@@ -602,7 +604,7 @@ MATCHES = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
     ],
     ids=str,
 )  # fmt: skip
-def test_a_predicate_on_the_topic_is_told_from_one_on_the_record(changes, expected):
+def test_a_predicate_on_the_topic_is_distinguished_from_one_on_the_record(changes, expected):
     predicate = {
         "transforms.r.predicate": "p",
         "predicates": "p",
@@ -617,7 +619,7 @@ def test_addresses_lose_protocol_and_spaces():
     assert result.source_addresses == {"a:1", "b:2"}
 
 
-def test_addresses_of_ipv6_are_told_in_one_spelling():
+def test_addresses_of_ipv6_are_reported_in_one_spelling():
     servers = "SASL_SSL://[2001:DB8::1]:9092 , ::1:9092"
     result = mirror(**{"source.cluster.bootstrap.servers": servers})
     assert result.source_addresses == {"[2001:db8::1]:9092", "[::1]:9092"}
@@ -700,7 +702,7 @@ def test_a_dedicated_offsets_topic_is_named_and_placed():
 # --- one connector -------------------------------------------------------------------------------
 
 
-def test_a_status_tells_states_in_lower_case_and_the_kind():
+def test_a_status_reports_states_in_lower_case_and_the_kind():
     body = (
         b'{"name":"c","connector":{"state":"RUNNING","worker_id":"w"},'
         b'"tasks":[{"id":0,"state":"FAILED","trace":"x"}],"type":"sink"}'
@@ -829,7 +831,7 @@ def test_a_configured_task_without_a_status_is_in_an_unknown_state():
     assert decode_rest_status(body, (0,)) == Undecodable("status_shape")
 
 
-def test_plugins_are_told_by_class_and_kind():
+def test_plugins_are_reported_by_class_and_kind():
     body = b'[{"class":"a.B","type":"sink","version":"1"}]'
     assert decode_plugins(body) == Plugins({"a.B": "sink"}, NONE_ODD)
     assert decode_plugins(b"[]") == Plugins({}, NONE_ODD)
@@ -962,7 +964,7 @@ def test_a_worker_says_its_version_and_its_kafka_cluster():
     assert decode_root(body) == ConnectRoot(version="4.3.1", kafka_cluster_id="abc")
 
 
-def test_old_workers_do_not_tell_their_kafka_cluster():
+def test_old_workers_do_not_report_their_kafka_cluster():
     assert decode_root(b'{"version":"1.0.0"}') == ConnectRoot(version="1.0.0")
 
 

@@ -285,7 +285,7 @@ def test_a_label_is_cut_between_characters_never_inside_one():
     assert "\ufffd" not in label
 
 
-def test_source_partitions_that_print_alike_are_told_apart_by_a_hash_of_what_they_are():
+def test_source_partitions_that_print_alike_are_distinguished_by_a_hash_of_what_they_are():
     number, text = (decode_key(f'["c",{{"p":{value}}}]'.encode()) for value in ("0", '"0"'))
     assert number.label == text.label == "p=0"
     labels = [format_namesake_label(key.label, key.identity) for key in (number, text)]

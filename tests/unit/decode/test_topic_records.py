@@ -24,20 +24,20 @@ GOLDEN = {
 }
 
 
-def seen(role: TopicKind, key: bytes | None, value: bytes | None) -> dict:
+def decode(role: TopicKind, key: bytes | None, value: bytes | None) -> dict:
     noun = decode_record(role, key, value)
     assert not isinstance(noun, Undecodable), noun
     return json.loads(format_record(noun))
 
 
 def offset(value: bytes | None, key: bytes = KEY) -> dict:
-    return seen(TopicKind.CONNECT_OFFSETS, key, value)
+    return decode(TopicKind.CONNECT_OFFSETS, key, value)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_every_record_that_real_clusters_wrote_has_an_observation(name):
     for record in records(name):
-        assert seen(GOLDEN[name], record.key, record.value)["kind"]
+        assert decode(GOLDEN[name], record.key, record.value)["kind"]
 
 
 def test_an_offset_is_rendered_with_everything_known_of_it():
@@ -67,7 +67,7 @@ def test_an_offset_is_rendered_with_everything_known_of_it():
     ],
     ids=str,
 )
-def test_the_ways_to_say_nothing_are_told_apart(value, form, output):
+def test_the_ways_to_say_nothing_are_distinguished(value, form, output):
     result = offset(value)
     assert (result["value"], result["source_offset"], result["position"]) == (form, output, None)
 
@@ -85,7 +85,7 @@ def test_an_enveloped_key_says_that_it_is_one():
     assert result["key_form"] == "legacy_envelope"
 
 
-def test_no_record_tells_what_an_offset_of_a_shared_shape_means():
+def test_no_record_reports_what_an_offset_of_a_shared_shape_means():
     key = b'["db",{"server":"s"}]'
     result = offset(b'{"lsn":5,"lsn_commit":4,"ts_usec":1700000000000000}', key)
     assert (result["dialect"], result["event_at"], result["position"]) == ("unknown", None, None)
@@ -107,7 +107,7 @@ def test_no_secret_of_the_config_topic_is_rendered():
 
 def test_addresses_are_rendered_in_one_order():
     properties = {"producer.override.bootstrap.servers": ",".join(f"h{n}:1" for n in range(20))}
-    result = seen(
+    result = decode(
         TopicKind.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode()
     )
     addresses = result["settings"]["offsets_addresses"]

@@ -24,7 +24,7 @@ FOUND = {"offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position"
 NO_PATH = {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
-class Asked:
+class PolledWorker:
     """A poll of a worker that answers as `answers` say, by connector; `batches` are what came."""
 
     def __init__(self, **answers: httpx.Response | Exception) -> None:
@@ -66,7 +66,7 @@ class Asked:
 
 
 def test_an_answer_is_what_the_task_would_load_as_of_the_question():
-    request = Asked()
+    request = PolledWorker()
     request.step("files")
     ((polled, succeeded),) = request.batches
     offsets = (('{"filename":"in.txt"}', '{"position":7}'),)
@@ -76,9 +76,9 @@ def test_an_answer_is_what_the_task_would_load_as_of_the_question():
     )
 
 
-def test_an_entry_that_cannot_be_read_is_told_of_and_the_others_are_taken():
+def test_an_entry_that_cannot_be_read_is_reported_and_the_others_are_taken():
     odd = {"offsets": [*FOUND["offsets"], {"offset": {}}]}
-    request = Asked(files=httpx.Response(200, json=odd))
+    request = PolledWorker(files=httpx.Response(200, json=odd))
     request.step("files")
     ((polled, succeeded, failed),) = request.batches
     assert (len(polled.offsets), polled.whole) == (1, False)
@@ -87,8 +87,8 @@ def test_an_entry_that_cannot_be_read_is_told_of_and_the_others_are_taken():
     assert "entries of another shape: 1" in failed.detail
 
 
-def test_each_is_asked_for_once_an_interval():
-    request = Asked()
+def test_each_is_requested_once_an_interval():
+    request = PolledWorker()
     assert request.step("a", "b") == ["a", "b"]
     request.clock.advance(EVERY_S - 1)
     assert request.step("a", "b", "c") == ["c"]
@@ -97,7 +97,7 @@ def test_each_is_asked_for_once_an_interval():
 
 
 def test_no_more_than_so_many_in_a_step_and_the_others_come_first_in_the_next():
-    request = Asked()
+    request = PolledWorker()
     names = [f"c{number:02}" for number in range(2 * REQUESTS_PER_STEP + 1)]
     rounds = [list(request.step(*names)) for _ in range(4)]
     assert [len(result) for result in rounds] == [REQUESTS_PER_STEP, REQUESTS_PER_STEP, 1, 0]
@@ -105,7 +105,7 @@ def test_no_more_than_so_many_in_a_step_and_the_others_come_first_in_the_next():
 
 
 def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_take():
-    request = Asked()
+    request = PolledWorker()
     request.step(*(f"c{number}" for number in range(1000)))
     (_, succeeded) = request.batches[0]
     assert succeeded.lasts_s == 3 * 1000 / REQUESTS_PER_STEP + 10.0
@@ -124,7 +124,7 @@ def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_tak
     ],
 )
 def test_a_failure_is_one_of_that_connector_alone(answer, reason, words):
-    request = Asked(odd=answer)
+    request = PolledWorker(odd=answer)
     assert request.step("odd", "files") == ["files", "odd"]
     _, (failed,) = request.batches
     assert isinstance(failed, InputFailed)
@@ -134,7 +134,7 @@ def test_a_failure_is_one_of_that_connector_alone(answer, reason, words):
 
 
 def test_what_is_no_longer_polled_is_retired():
-    request = Asked()
+    request = PolledWorker()
     request.step("a", "b")
     assert request.step("b") == []
     assert request.batches == [(InputRetired(build_rest_offsets_input("solo", "a")),)]
@@ -142,8 +142,8 @@ def test_what_is_no_longer_polled_is_retired():
     assert request.batches == []
 
 
-def test_what_the_loop_did_not_take_is_asked_for_again():
-    request = Asked()
+def test_what_the_loop_did_not_take_is_requested_again():
+    request = PolledWorker()
     request.taken = False
     request.step("a")
     request.taken = True
@@ -151,13 +151,13 @@ def test_what_the_loop_did_not_take_is_asked_for_again():
 
 
 def test_a_clock_that_is_set_back_delays_nothing():
-    request = Asked()
+    request = PolledWorker()
     request.step("a")
     request.clock.advance(-86_400)
     assert request.step("a") == ["a"]
 
 
-def test_a_daemon_that_stops_asks_no_more():
-    request = Asked()
+def test_a_daemon_that_stops_queries_no_more():
+    request = PolledWorker()
     request.poll.step(["a"], lambda: True)
     assert request.asked == []

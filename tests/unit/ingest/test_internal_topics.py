@@ -8,7 +8,7 @@ from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, OffsetsTop
 from offsetwatch.state.internal_topics import FACTS_EVERY_S, find_topic_problems
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-from tests.fakes.facts import FakeFacts, Made, Readers
+from tests.fakes.facts import FakeFacts, Readers, TopicTraits
 from tests.fakes.kafka import FakeKafka
 
 OFFSETS = "connect-offsets"
@@ -63,7 +63,7 @@ def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:
 
 
 def test_a_topic_is_described_as_it_is_made(cluster: Cluster) -> None:
-    cluster.admin.made[OFFSETS] = Made(policy="delete", replication=2)
+    cluster.admin.made[OFFSETS] = TopicTraits(policy="delete", replication=2)
     cluster.admin.brokers = 3
     result = cluster.read()[OFFSETS]
     assert (result.policy, result.partitions, result.replication, result.brokers) == (
@@ -75,7 +75,7 @@ def test_a_topic_is_described_as_it_is_made(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_does_not_exist_or_is_hidden_has_no_facts(cluster: Cluster) -> None:
-    cluster.admin.made[OFFSETS] = Made(hidden=True)
+    cluster.admin.made[OFFSETS] = TopicTraits(hidden=True)
     assert cluster.read() == {}
     cluster.kafka.delete(OFFSETS)
     assert cluster.read() == {}
@@ -108,12 +108,12 @@ def test_a_neighbour_that_may_be_described_and_not_read_hides_nothing_else(
 ) -> None:
     cluster.kafka.create("connect-status")
     cluster.kafka.produce("connect-status", b"status-connector-jdbc", b"{}")
-    cluster.admin.made["connect-status"] = Made(operations=frozenset({"DESCRIBE"}))
+    cluster.admin.made["connect-status"] = TopicTraits(operations=frozenset({"DESCRIBE"}))
     assert list(cluster.read()) == [OFFSETS]
     assert cluster.readers.opened == 0
 
 
-def test_an_empty_neighbour_is_looked_at_again(cluster: Cluster) -> None:
+def test_an_empty_neighbour_is_inspected_again(cluster: Cluster) -> None:
     cluster.kafka.create("connect-configs")
     assert list(cluster.read()) == [OFFSETS]
     cluster.kafka.produce("connect-configs", b"connector-jdbc", b"{}")
@@ -201,12 +201,12 @@ def test_a_round_comes_every_five_minutes(cluster: Cluster) -> None:
     assert len(cluster.poll()) == 1
 
 
-def test_a_topic_that_was_just_found_is_looked_at_at_once(cluster: Cluster) -> None:
+def test_a_topic_that_was_just_found_is_inspected_at_once(cluster: Cluster) -> None:
     assert cluster.poll(EMPTY_SNAPSHOT) == ()
     assert len(cluster.poll()) == 1
 
 
-def test_a_cluster_that_is_away_is_asked_again_within_a_minute(cluster: Cluster) -> None:
+def test_a_cluster_that_is_away_is_queried_again_within_a_minute(cluster: Cluster) -> None:
     cluster.kafka.down = TargetUnreachable("east", "gone")
     assert cluster.poll() == ()
     cluster.kafka.down = None

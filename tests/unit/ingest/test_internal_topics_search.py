@@ -71,7 +71,7 @@ def test_the_compacted_topic_that_holds_the_connectors_offsets_is_found(kafka):
         pytest.param("west_their-offsets", (), ("west_",), id="its-own-separator"),
     ],
 )
-def test_a_copy_of_another_sites_topic_is_not_taken_for_its_own(kafka, copy, beside, copied_as):
+def test_a_copy_of_another_clusters_topic_is_not_taken_for_its_own(kafka, copy, beside, copied_as):
     for topic in (copy, *beside):
         kafka.create(topic, 1, compacted=topic == copy)
     kafka.produce(copy, key(), b'{"position":777}')
@@ -119,7 +119,7 @@ def test_a_topic_that_a_connector_keeps_for_itself_is_not_the_clusters(kafka):
     assert find(kafka, dedicated=("own-offsets",)).topic == "connect-offsets"
 
 
-def test_kafkas_own_topics_are_not_looked_into(kafka):
+def test_kafkas_own_topics_are_not_inspected(kafka):
     kafka.create("__consumer_offsets")
     kafka.produce("__consumer_offsets", key(), b"{}")
     with pytest.raises(OffsetsTopicNotIdentified):

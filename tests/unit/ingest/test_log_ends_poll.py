@@ -20,7 +20,7 @@ from tests.unit.ingest.test_polls import CLOCK, snapshot, upstream
 ORDERS, PAID = TopicPartition("orders", 0), TopicPartition("paid", 0)
 
 
-class Asked(FakeAdmin):
+class RecordedRequests(FakeAdmin):
     """Notes of which partitions the log start was asked for, and of which topics the id; what comes
     between the first id and the log ends is `before_ends`.
     """
@@ -48,7 +48,7 @@ class Polled:
     """A poll of two topics, of which one is asked for its log start at a time."""
 
     def __init__(self, kafka: FakeKafka) -> None:
-        self.admin = Asked(kafka)
+        self.admin = RecordedRequests(kafka)
         self.told: list = []
         self.poll = LogEndsPoll(self.admin, self._put, CLOCK)
         one = snapshot()
@@ -69,7 +69,7 @@ class Polled:
         return self.round().bounds
 
 
-def made_anew(kafka: FakeKafka) -> None:
+def recreate_topic(kafka: FakeKafka) -> None:
     kafka.delete("orders")
     kafka.create("orders")
 
@@ -114,7 +114,9 @@ def test_a_log_start_is_known_after_its_turn(kafka, polled):
     assert {polled.bounds()[ORDERS].start, polled.bounds()[ORDERS].start} >= {2}
 
 
-def test_a_log_that_ends_before_it_was_seen_to_begin_is_asked_for_its_start_at_once(kafka, polled):
+def test_a_log_that_ends_before_it_was_observed_to_begin_is_queried_for_its_start_at_once(
+    kafka, polled
+):
     kafka.log("orders").start = kafka.log("orders").end
     kafka.log("paid").start = kafka.log("paid").end
     polled.bounds()
@@ -131,27 +133,29 @@ def test_each_turn_of_a_topic_begins_with_the_id_that_the_turn_before_ended_with
     assert polled.admin.ids == ["orders", "orders", "paid", "paid", "orders", "paid"]
 
 
-def test_a_topic_that_was_made_anew_between_its_turns_is_told_by_its_new_id_at_once(kafka, polled):
+def test_a_topic_that_was_recreated_between_its_turns_is_reported_by_its_new_id_at_once(
+    kafka, polled
+):
     polled.round()
     polled.round()
-    made_anew(kafka)
+    recreate_topic(kafka)
     kafka.produce("orders", b"k", b"v")
     result = polled.round()
     assert (result.ids, result.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 1)
 
 
 @pytest.mark.parametrize("turns_before", [0, 2])
-def test_bounds_of_a_topic_that_is_made_anew_meanwhile_are_of_the_one_that_is_named(
+def test_bounds_of_a_topic_that_is_recreated_meanwhile_are_of_the_one_that_is_named(
     kafka, polled, turns_before
 ):
     for _ in range(turns_before):
         polled.round()
-    polled.admin.before_ends = lambda: made_anew(kafka)
+    polled.admin.before_ends = lambda: recreate_topic(kafka)
     result = polled.round()
     assert (result.ids, result.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 0)
 
 
-class Refusing(Asked):
+class Refusing(RecordedRequests):
     """Some partitions are refused, one by one."""
 
     def __init__(self, kafka: FakeKafka, *secret: TopicPartition) -> None:

@@ -64,7 +64,7 @@ def worker(answers: dict[str, httpx.Response]) -> ConnectReader:
 
 
 def test_the_list_of_connectors_comes_before_the_success():
-    poll = ConnectorsPoll(Told())
+    poll = ConnectorsPoll(ConnectAnswers())
     assert poll_connectors(poll, CLOCK) == (
         ConnectorsListed("lab", (), frozenset(), "ours"),
         InputSucceeded(REST, CLOCK.now()),
@@ -78,7 +78,7 @@ def entry(state: str | None = "RUNNING") -> dict[str, Any]:
 
 
 @dataclass
-class Told:
+class ConnectAnswers:
     """What Connect answers to each of its questions, and which were asked."""
 
     listed: dict[str, Any] = field(default_factory=dict)
@@ -94,23 +94,23 @@ class Told:
         return json.dumps(self.listed).encode()
 
     def connector_names(self) -> bytes:
-        return self._asked("names", [*self.listed, *self.named])
+        return self._answer("names", [*self.listed, *self.named])
 
     def connector_infos(self) -> bytes:
         names = [name for name in (*self.listed, *self.named) if isinstance(name, str)]
         results = {name: self.info() for name in names if name not in self.without_info}
-        return self._asked("infos", results)
+        return self._answer("infos", results)
 
     def connector(self, name: str) -> bytes:
-        return self._asked(name, self.info()["info"])
+        return self._answer(name, self.info()["info"])
 
     def info(self) -> dict[str, Any]:
         return {"info": {"config": {"connector.class": self.class_name}, "type": "source"}}
 
     def root(self) -> bytes:
-        return self._asked("root", {"version": "4.3.1", "kafka_cluster_id": self.kafka})
+        return self._answer("root", {"version": "4.3.1", "kafka_cluster_id": self.kafka})
 
-    def _asked(self, what: str, answer: object) -> bytes:
+    def _answer(self, what: str, answer: object) -> bytes:
         self.asked.append(what)
         if what in self.down:
             raise AccessDenied("lab", f"GET {what}: HTTP 403")
@@ -122,15 +122,15 @@ class Told:
         return poll_connectors(poll, CLOCK)
 
 
-def test_names_and_identity_are_asked_for_at_first_and_once_a_minute():
-    report = Told({"a": entry()})
+def test_names_and_identity_are_requested_at_first_and_once_a_minute():
+    report = ConnectAnswers({"a": entry()})
     poll = ConnectorsPoll(report)
     rounds = [(report.poll(poll), tuple(report.asked))[1] for _ in range(8)]
     assert rounds == [("root", "names"), *[()] * 5, ("root", "names"), ()]
 
 
-def test_names_and_identity_are_asked_for_while_a_connector_is_missing_or_has_no_state():
-    report = Told({"a": entry(), "b": entry()})
+def test_names_and_identity_are_requested_while_a_connector_is_missing_or_has_no_state():
+    report = ConnectAnswers({"a": entry(), "b": entry()})
     poll = ConnectorsPoll(report)
     report.poll(poll)
     report.listed = {"b": entry()}
@@ -148,7 +148,7 @@ def test_names_and_identity_are_asked_for_while_a_connector_is_missing_or_has_no
 
 
 def test_an_answer_that_is_another_than_before_may_be_another_clusters():
-    report = Told({"a": entry()})
+    report = ConnectAnswers({"a": entry()})
     poll = ConnectorsPoll(report)
     report.poll(poll)
     report.listed, report.kafka = {"a": entry("PAUSED")}, "theirs"
@@ -158,8 +158,8 @@ def test_an_answer_that_is_another_than_before_may_be_another_clusters():
     assert report.asked == []
 
 
-def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_for_once_a_minute():
-    report = Told({"a": entry()}, named=("mm2",))
+def test_what_only_the_names_have_comes_with_its_configuration_which_is_requested_once_a_minute():
+    report = ConnectAnswers({"a": entry()}, named=("mm2",))
     poll = ConnectorsPoll(report)
     listed, _ = report.poll(poll)
     assert report.asked == ["root", "names", "infos"]
@@ -179,9 +179,9 @@ def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_fo
     assert listed.connectors[1].class_name == "Y"
 
 
-def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
+def test_who_has_no_configuration_in_any_list_is_requested_by_itself():
     only_status = {"status": entry("PAUSED")["status"]}
-    report = Told(
+    report = ConnectAnswers(
         {"a": entry(), "bare": only_status}, named=("mm2",), without_info=frozenset({"bare", "mm2"})
     )
     poll = ConnectorsPoll(report)
@@ -200,7 +200,9 @@ def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
 
 def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
     names = ("bad", "mm2")
-    report = Told(named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names))
+    report = ConnectAnswers(
+        named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names)
+    )
     whole, one, listed, _ = report.poll(ConnectorsPoll(report))
     assert report.asked == ["root", "names", "infos", "bad", "mm2"]
     assert (whole.reason, whole.partial) == ("denied", False)
@@ -212,7 +214,7 @@ def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
 
 
 def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_with_it():
-    report = Told({"a": entry()}, named=(5, "b"))
+    report = ConnectAnswers({"a": entry()}, named=(5, "b"))
     odd, listed, _ = report.poll(ConnectorsPoll(report))
     assert (odd.reason, odd.partial) == ("malformed", True)
     assert odd.detail == "'5': GET /connectors (names): members that are no text: 1"
@@ -220,9 +222,9 @@ def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_wit
     assert [connector.name for connector in listed.connectors] == ["a", "b"]
 
 
-def test_those_without_a_configuration_are_asked_for_in_turns():
+def test_those_without_a_configuration_are_requested_in_turns():
     names = tuple(f"c{number:02}" for number in range(SINGLE_REQUESTS_MAX + 5))
-    report = Told(named=names, down=frozenset(names), without_info=frozenset(names))
+    report = ConnectAnswers(named=names, down=frozenset(names), without_info=frozenset(names))
     poll = ConnectorsPoll(report)
     report.poll(poll, CROSS_CHECK_S)
     assert report.asked[3:] == list(names[:SINGLE_REQUESTS_MAX])
@@ -235,7 +237,9 @@ def test_those_without_a_configuration_are_asked_for_in_turns():
     [("names", None, "ours"), ("root", frozenset("a"), None), ("infos", frozenset("ab"), "ours")],
 )
 def test_a_witness_that_does_not_answer_is_counted_and_says_nothing(down, names, kafka):
-    report = Told({"a": entry()}, down=frozenset({down}), named=("b",) if down == "infos" else ())
+    report = ConnectAnswers(
+        {"a": entry()}, down=frozenset({down}), named=("b",) if down == "infos" else ()
+    )
     failed, listed, succeeded = report.poll(ConnectorsPoll(report))
     assert (failed.input, failed.reason) == (REST, "denied")
     assert (listed.names, listed.kafka_cluster_id) == (names, kafka)
@@ -294,7 +298,7 @@ def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Ba
     return batches
 
 
-def test_rest_offsets_are_announced_before_they_are_asked_for():
+def test_rest_offsets_are_announced_before_they_are_requested():
     answers = {"a": (200, offsets(1)), "b": (200, offsets(2))}
     announced, *answered = swept_by(answers, ["a", "b"])
     assert announced == (RestOffsetsRequested("lab", "a"), RestOffsetsRequested("lab", "b"))
@@ -309,7 +313,7 @@ def test_a_connector_deleted_meanwhile_is_passed_over():
     assert [observed.connector for batch in answered for observed in batch] == ["b"]
 
 
-def test_a_worker_in_trouble_is_not_asked_for_the_rest():
+def test_a_worker_in_trouble_is_not_requested_the_rest():
     *_, (failed,) = swept_by({"a": (500, b"")}, ["a"])
     assert (failed.input, failed.reason) == (REST, "server_error")
     assert failed.partial  # the list of connectors is another question
@@ -345,7 +349,7 @@ def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along
     assert failed.partial
 
 
-def test_offsets_that_the_queue_had_no_room_to_announce_are_not_asked_for():
+def test_offsets_that_the_queue_had_no_room_to_announce_are_not_requested():
     with swept() as swept_worker:
         sweep = ConnectSweep("lab", (swept_worker.url,), timeout_s=120.0)
         poll_rest_offsets(sweep, ["a"], lambda _: False, lambda: False)
@@ -500,7 +504,7 @@ def ends_of(admin: FakeAdmin, observed: Snapshot, number: int = 7) -> list:
     return [observation for batch in batches for observation in batch]
 
 
-def test_the_asking_is_in_the_queue_before_the_question_goes_out():
+def test_the_query_is_in_the_queue_before_the_question_goes_out():
     kafka = upstream()
     admin = FakeAdmin(kafka)
     order = []
@@ -518,13 +522,13 @@ def test_question_and_answer_carry_the_number_of_the_round():
     assert (request.number, read.number) == (5, 5)
 
 
-def test_the_last_stable_offset_is_asked_for_only_where_a_flow_reads_committed():
+def test_the_last_stable_offset_is_requested_only_where_a_flow_reads_committed():
     for read_committed, stable_end in ((False, 3), (True, 2)):
         _, read, _ = ends_of(FakeAdmin(upstream()), snapshot(read_committed=read_committed))
         assert read.bounds == {ORDERS: LogBounds(0, 3, stable_end)}
 
 
-def test_another_clusters_positions_are_not_asked_for():
+def test_another_clusters_positions_are_not_requested():
     admin = FakeAdmin(upstream())
     _, read, _ = ends_of(admin, snapshot(upstream="north"))
     assert (read.bounds, admin.asked) == ({}, [])
@@ -548,13 +552,13 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(observed):
     assert (failed.input, failed.reason) == (InputId(LOG_ENDS, kafka="west"), "unreachable")
 
 
-def test_a_full_queue_asks_nothing():
+def test_a_full_queue_queries_nothing():
     admin = FakeAdmin(upstream())
     LogEndsPoll(admin, lambda _batch: False, CLOCK).ask(snapshot())
     assert admin.asked == []
 
 
-def test_brokers_are_seen_under_their_clusters_name():
+def test_brokers_are_observed_under_their_clusters_name():
     kafka = upstream()
     assert poll_brokers(FakeAdmin(kafka)) == (
         BrokerAddressesRead("west", frozenset({"west-1:9092"})),
@@ -684,7 +688,7 @@ class _Secretive(FakeAdmin):
         return super().group_offsets(group, partitions, refused=refused)
 
 
-def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
+def test_a_group_that_may_not_be_observed_keeps_no_other_sink_from_being_read():
     kafka = upstream()
     kafka.groups["connect-s"] = kafka.groups["connect-t"] = {ORDERS: 1}
     sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
@@ -697,7 +701,7 @@ def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
     assert isinstance(succeeded, InputSucceeded)
 
 
-def test_log_ends_are_read_for_a_sink_whose_offsets_only_rest_tells():
+def test_log_ends_are_read_for_a_sink_whose_offsets_only_rest_reports():
     admin = _Secretive(upstream(), "connect-s")
     report, failed = poll_groups("lab", {"west": admin}, [sink()], CLOCK, {"s": {ORDERS: 1}})
     offset = SinkOffset("s", "orders", 0, committed=1, log_end=3, log_start=0, committed_only=True)
@@ -723,7 +727,7 @@ def test_a_partition_whose_committed_offset_is_refused_is_unknown_and_not_uncomm
     assert failed.partial
 
 
-def test_groups_of_which_none_may_be_seen_are_one_failure():
+def test_groups_of_which_none_may_be_observed_are_one_failure():
     admin = _Secretive(upstream(), "connect-s", "connect-t")
     sinks = [replace(sink(), connector="t", group="connect-t"), sink()]
     (failed,) = poll_groups("lab", {"west": admin}, sinks, CLOCK)
@@ -754,7 +758,7 @@ def test_log_ends_come_with_the_id_of_the_topic_they_are_of():
     assert ids == {"orders": kafka.shape("orders")[0]}
 
 
-def test_the_id_of_a_topic_that_was_made_anew_in_between_is_not_certain():
+def test_the_id_of_a_topic_that_was_recreated_in_between_is_not_certain():
     assert answer(ends_of(_Remade(upstream()), snapshot())).ids == {}
 
 
@@ -764,7 +768,7 @@ def test_a_topic_that_is_gone_has_no_id():
     assert answer(ends_of(FakeAdmin(kafka), snapshot())).ids == {}
 
 
-def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
+def test_without_an_answer_to_the_ids_the_log_ends_are_reported_all_the_same():
     kafka = upstream()
     kafka.mute = TargetUnreachable("west", "no")
     log_ends = answer(ends_of(FakeAdmin(kafka), snapshot()))
@@ -781,12 +785,12 @@ def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
         (100, TURN_PARTITIONS, TURNS_MAX),
     ],
 )
-def test_each_of_many_topics_is_asked_for_its_id_in_its_turn(topics, each, turns):
+def test_each_of_many_topics_is_queried_for_its_id_in_its_turn(topics, each, turns):
     expected = {f"t{number}": each for number in range(topics)}
     rounds = [_choose_topics(expected, number) for number in range(7, 7 + turns)]
     assert sorted(name for result in rounds for name in result) == sorted(expected)
     assert max(map(len, rounds)) <= -(-topics // turns)
 
 
-def test_of_no_topic_no_id_is_asked_for():
+def test_of_no_topic_no_id_is_requested():
     assert _choose_topics({}, 8) == []

@@ -46,15 +46,17 @@ def sides() -> tuple[FakeKafka, FakeKafka]:
     return west, east
 
 
-def asked(*groups: str) -> GroupOffsetsRequest:
+def build_request(*groups: str) -> GroupOffsetsRequest:
     rows = tuple(GroupPartition(group, "orders", "west.orders", 0) for group in groups)
     return GroupOffsetsRequest(FLOW, "west", "east", rows)
 
 
-def test_a_group_is_asked_for_on_both_sides_and_the_logs_after_it():
+def test_a_group_is_requested_on_both_sides_and_the_logs_after_it():
     west, east = sides()
     east.groups["billing"] = {THERE: 1}
-    read, succeeded = poll_failover(asked("billing"), FakeAdmin(west), FakeAdmin(east), CLOCK)
+    read, succeeded = poll_failover(
+        build_request("billing"), FakeAdmin(west), FakeAdmin(east), CLOCK
+    )
     assert read.flow == FLOW
     assert read.offsets == (GroupOffset("billing", "orders", "west.orders", 0, 2, 1),)
     assert (read.upstream, read.downstream) == (
@@ -66,14 +68,14 @@ def test_a_group_is_asked_for_on_both_sides_and_the_logs_after_it():
 
 def test_a_group_that_is_nowhere_is_no_failure():
     west, east = sides()
-    read, _ = poll_failover(asked("gone"), FakeAdmin(west), FakeAdmin(east), CLOCK)
+    read, _ = poll_failover(build_request("gone"), FakeAdmin(west), FakeAdmin(east), CLOCK)
     assert read.offsets == (GroupOffset("gone", "orders", "west.orders", 0, None, None),)
     assert (read.upstream, read.downstream) == ({}, {})
 
 
 def test_a_group_that_we_may_not_see_is_left_out():
     west, east = sides()
-    both = asked("secret", "billing")
+    both = build_request("secret", "billing")
     read, succeeded, failed = poll_failover(both, Shy(west), FakeAdmin(east), CLOCK)
     assert [offset.group for offset in read.offsets] == ["billing"]
     assert isinstance(succeeded, InputSucceeded)
@@ -83,7 +85,7 @@ def test_a_group_that_we_may_not_see_is_left_out():
 
 def test_that_we_may_see_no_group_at_all_is_a_failure():
     west, east = sides()
-    (failed,) = poll_failover(asked("secret"), Shy(west), FakeAdmin(east), CLOCK)
+    (failed,) = poll_failover(build_request("secret"), Shy(west), FakeAdmin(east), CLOCK)
     assert (failed.input, failed.reason) == (build_groups_input(FLOW), "denied")
 
 
@@ -91,11 +93,11 @@ def test_that_we_may_see_no_group_at_all_is_a_failure():
 def test_either_side_that_is_away_is_one_failure(side):
     both = sides()
     both[side].down = TargetUnreachable("it", "away")
-    (failed,) = poll_failover(asked("billing"), *map(FakeAdmin, both), CLOCK)
+    (failed,) = poll_failover(build_request("billing"), *map(FakeAdmin, both), CLOCK)
     assert (failed.input, failed.reason) == (build_groups_input(FLOW), "unreachable")
 
 
-def test_only_what_was_asked_after_is_told_of_a_clusters_topics():
+def test_only_what_was_queried_after_is_reported_of_a_clusters_topics():
     _, east = sides()
     east.create("heartbeats")
     (observed,) = poll_topics(FakeAdmin(east), {"heartbeats", "west.heartbeats"})

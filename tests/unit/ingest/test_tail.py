@@ -360,7 +360,7 @@ def test_a_failure_is_logged_when_it_begins_and_again_only_after_a_success(kafka
     assert [entry["event"] for entry in logs] == ["tail_caught_up", "tail_failed", "tail_failed"]
 
 
-def test_a_cluster_that_cannot_be_asked_is_asked_again_ever_more_slowly():
+def test_a_cluster_that_cannot_be_queried_is_queried_again_ever_more_slowly():
     kafka = FakeKafka()
     kafka.create(TOPIC.topic)
     kafka.down = ResponseTimeout("east", "no answer")
@@ -421,7 +421,7 @@ def test_a_topic_that_we_may_not_read_says_denied():
     assert following.failures() == ["denied"]
 
 
-def test_a_deleted_topic_is_not_found_and_read_anew_when_it_is_back(kafka):
+def test_a_deleted_topic_is_not_found_and_read_again_when_it_is_back(kafka):
     for number in range(9):
         kafka.produce(TOPIC.topic, KEY, value(number))
     following = Following(kafka)
@@ -439,7 +439,7 @@ def test_a_deleted_topic_is_not_found_and_read_anew_when_it_is_back(kafka):
     assert dict(following.reads()[-1].positions) == {0: 1, 1: 0}
 
 
-def test_a_topic_created_again_unnoticed_is_read_anew(kafka):
+def test_a_topic_created_again_unnoticed_is_read_again(kafka):
     for number in range(9):
         kafka.produce(TOPIC.topic, KEY, value(number))
     following = Following(kafka)
@@ -455,7 +455,7 @@ def test_a_topic_created_again_unnoticed_is_read_anew(kafka):
     assert positions_of(following.reads()[-1]) == {"filename=/a": 1}
 
 
-def test_a_topic_created_again_with_fewer_partitions_is_read_anew(kafka):
+def test_a_topic_created_again_with_fewer_partitions_is_read_again(kafka):
     kafka.produce(TOPIC.topic, KEY, value(5), partition=1)
     following = Following(kafka)
 
@@ -470,7 +470,7 @@ def test_a_topic_created_again_with_fewer_partitions_is_read_anew(kafka):
     assert positions_of(following.reads()[-1]) == {"filename=/a": 2}
 
 
-def test_a_topic_created_again_that_has_grown_past_our_place_is_read_anew(kafka):
+def test_a_topic_created_again_that_has_grown_past_our_position_is_read_again(kafka):
     """Nothing in the offsets gives it away; only the topic's id does."""
     for number in range(3):
         kafka.produce(TOPIC.topic, KEY, value(number))
@@ -488,7 +488,7 @@ def test_a_topic_created_again_that_has_grown_past_our_place_is_read_anew(kafka)
     assert positions_of(following.reads()[-1]) == {"filename=/a": 109, "filename=/b": 77}
 
 
-def test_a_log_cut_back_is_read_anew(kafka):
+def test_a_log_cut_back_is_read_again(kafka):
     """An unclean leader election: the topic is the same, its end is not."""
     for number in range(9):
         kafka.produce(TOPIC.topic, KEY, value(number))
@@ -519,7 +519,7 @@ def test_partitions_that_are_added_are_read(kafka):
     assert dict(following.reads()[-1].positions) == {0: 0, 1: 0, 2: 1}
 
 
-def test_records_beside_the_news_that_a_log_was_cut_are_counted_before_all_is_read_anew(kafka):
+def test_records_beside_the_news_that_a_log_was_cut_are_counted_before_all_is_read_again(kafka):
     for number in range(3):
         kafka.produce(TOPIC.topic, OTHER, value(number), partition=1)
     following = Following(kafka)
@@ -538,7 +538,7 @@ def test_records_beside_the_news_that_a_log_was_cut_are_counted_before_all_is_re
     assert positions_of(again) == {"filename=/a": 5, "filename=/b": 0}
 
 
-def test_a_tail_that_is_told_to_stop_while_it_bootstraps_shows_no_half_of_the_topic(kafka):
+def test_a_tail_that_is_ordered_to_stop_while_it_bootstraps_shows_no_half_of_the_topic(kafka):
     kafka.produce(TOPIC.topic, KEY, value(1))
     following = Following(kafka)
 

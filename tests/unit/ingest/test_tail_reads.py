@@ -109,7 +109,7 @@ def test_where_more_comes_all_the_time_it_is_known_as_of_a_little_while_ago(kafk
     assert 9 <= ages[0] <= 20 + 2 * CHECK_EVERY_S
 
 
-def test_what_came_while_it_read_for_long_is_read_before_anything_is_told(kafka):
+def test_what_came_while_it_read_for_long_is_read_before_anything_is_reported(kafka):
     for number in range(10):
         kafka.produce(TOPIC.topic, KEY, value(number))
     reader = _Slow(kafka)
@@ -132,7 +132,7 @@ def test_what_came_while_it_read_for_long_is_read_before_anything_is_told(kafka)
     assert read.at - read.as_of <= 5
 
 
-def test_a_topic_that_grows_as_fast_as_it_is_read_is_told_all_the_same(kafka, monkeypatch):
+def test_a_topic_that_grows_as_fast_as_it_is_read_is_reported_all_the_same(kafka, monkeypatch):
     for number in range(10):
         kafka.produce(TOPIC.topic, KEY, value(number))
     monkeypatch.setattr(_Slow, "busy", 1)

@@ -48,7 +48,7 @@ def write(kafka: FakeKafka, partition: int, position: int) -> None:
     kafka.produce(TOPIC.topic, KEYS[partition], b'{"position":%d}' % position, partition=partition)
 
 
-def told(observed: TailRead | InputFailed, partition: int) -> bool:
+def has_records(observed: TailRead | InputFailed, partition: int) -> bool:
     return live(observed) and any(
         record.partition == partition for record in observed.source_records()
     )
@@ -71,7 +71,7 @@ def test_the_others_are_read_to_their_ends_and_the_sick_one_is_named(kafka, why)
     def story():
         yield whole
         write(kafka, 0, 2)
-        yield lambda observed: told(observed, 0)
+        yield lambda observed: has_records(observed, 0)
         yield checked
 
     following.run(story())
@@ -98,16 +98,16 @@ def test_what_the_first_reading_missed_counts_nowhere_once_it_comes(kafka, why):
     def story():
         yield whole
         del kafka.sick[SICK]
-        yield lambda observed: told(observed, 1)
+        yield lambda observed: has_records(observed, 1)
         yield sound
         write(kafka, 1, 2)
-        yield lambda observed: told(observed, 1)
+        yield lambda observed: has_records(observed, 1)
 
     following.run(story())
     late, new = (
         [record for record in read.source_records() if record.partition == 1]
         for read in following.reads()
-        if told(read, 1)
+        if has_records(read, 1)
     )
     assert [(record.live, record.offset.text) for record in late] == [(False, '{"position":1}')]
     assert [(record.live, record.offset.text) for record in new] == [(True, '{"position":2}')]
@@ -124,9 +124,9 @@ def test_one_that_falls_ill_later_hides_what_is_its_own_and_goes_on_where_it_was
         write(kafka, 1, 2)
         yield frozen
         write(kafka, 0, 2)
-        yield lambda observed: told(observed, 0)
+        yield lambda observed: has_records(observed, 0)
         del kafka.sick[SICK]
-        yield lambda observed: told(observed, 1)
+        yield lambda observed: has_records(observed, 1)
         yield sound
 
     following.run(story())
@@ -157,7 +157,7 @@ def test_an_election_is_over_before_anything_is_hidden(kafka):
     assert "unsettled" in following.failures()
 
 
-def test_the_sick_one_is_asked_for_ever_more_seldom(kafka):
+def test_the_sick_one_is_requested_ever_more_seldom(kafka):
     kafka.sick[SICK] = WHY["denied"]
     following = Following(kafka)
 
@@ -186,7 +186,7 @@ def test_where_none_can_be_read_the_topic_has_failed(kafka):
     assert not any(observed.partial for observed in following.seen)
 
 
-class _Telling(FakeReader):
+class _PartitionErrors(FakeReader):
     """librdkafka says in place of a record why one partition gives none."""
 
     code = 0
@@ -213,13 +213,13 @@ def _whole_topic(code: int) -> bool:
 )
 def test_no_error_in_place_of_a_record_of_one_partition_ends_the_others(kafka, code):
     kafka.sick[SICK] = None
-    reader = type("Reader", (_Telling,), {"code": code})
+    reader = type("Reader", (_PartitionErrors,), {"code": code})
     following = Following(kafka, open_reader=lambda: reader(kafka))
 
     def story():
         yield whole
         write(kafka, 2, 2)
-        yield lambda observed: told(observed, 2)
+        yield lambda observed: has_records(observed, 2)
         del kafka.sick[SICK]
         yield sound
 

@@ -182,7 +182,7 @@ def test_a_partition_stays_named_until_what_its_transaction_hid_is_read(kafka):
     following.run(story())
 
 
-def test_what_a_transaction_hides_is_told_apart_from_what_is_not_read(kafka):
+def test_what_a_transaction_hides_is_distinguished_from_what_is_not_read(kafka):
     def story():
         yield whole
         open_transaction(kafka)

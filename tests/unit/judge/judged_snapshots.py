@@ -30,7 +30,7 @@ def read(name: str, committed: int, log_end: int | None = 1000, number: int = 0)
     return SinkPartitionView("lab", name, "orders", number, committed, log_end, lag, caught_up=done)
 
 
-class Desk:
+class JudgedSnapshots:
     """Snapshots by hand, one after the other; what is given stays so."""
 
     def __init__(self, *reads: SinkPartitionView, **changes) -> None:
@@ -46,14 +46,14 @@ class Desk:
         )
         self.tick(0.0, **changes)
 
-    def tick(self, after_s: float, *reads: SinkPartitionView, **changes) -> Desk:
+    def tick(self, after_s: float, *reads: SinkPartitionView, **changes) -> JudgedSnapshots:
         if reads:
             changes["sink_partitions"] = reads
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
         self.told: tuple[Judgement, ...] = self.progress.judgements(self.snapshot)
         return self
 
-    def looks(self, times: int, **changes) -> Desk:
+    def judge(self, times: int, **changes) -> JudgedSnapshots:
         for _ in range(times):
             self.tick(INTERVAL_S, **changes)
         return self
@@ -69,11 +69,11 @@ class Desk:
     def verdict(self, name: str) -> Verdict:
         return self.of(name).verdict
 
-    def has_looked(self) -> bool:
+    def has_judged(self) -> bool:
         """Since this was asked the last time."""
         return self.progress.remembered() is not None
 
-    def restart(self, progress: ProgressState | None = None) -> Desk:
+    def restart(self, progress: ProgressState | None = None) -> JudgedSnapshots:
         progress = progress or self.progress.remembered()
         assert progress is not None
         self.progress = ProgressTracker(SETTINGS)
@@ -81,14 +81,14 @@ class Desk:
         return self
 
 
-def silent(*others: SinkPartitionView) -> Desk:
+def silent(*others: SinkPartitionView) -> JudgedSnapshots:
     """Something waits for `lake` and nothing moves, for three intervals by now."""
-    judge = Desk(read("lake", 10), *others).looks(3)
+    judge = JudgedSnapshots(read("lake", 10), *others).judge(3)
     assert judge.verdict("lake") is Verdict.SILENT
     return judge
 
 
-def mirrored(**changes) -> Desk:
+def mirrored(**changes) -> JudgedSnapshots:
     inputs = (
         REST,
         heard(InputId(LOG_ENDS, kafka="west")),
@@ -100,7 +100,7 @@ def mirrored(**changes) -> Desk:
         "topology": Topology((), (FLOW,)),
         "mirror_partitions": (copied(10),),
     }
-    return Desk(**{**fields, **changes})
+    return JudgedSnapshots(**{**fields, **changes})
 
 
 def fails(*item: float, name: str = "lake", task: int | None = 0) -> StateHistory:

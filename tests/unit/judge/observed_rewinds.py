@@ -79,7 +79,7 @@ def again(*, count: int = 1, moment: float = BEGAN) -> TopicRecreation:
     return TopicRecreation("lab", "mm2", "west", "east", "orders", count, moment, "id-1", "id-2")
 
 
-class Watch:
+class ObservedRewinds:
     """What is given stays so from one look to the next."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Watch:
         self.snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
         self.rests: dict[tuple[str, str], float] = {}
 
-    def look(
+    def observe(
         self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes
     ) -> RewindTracker:
         if mirrors:
@@ -111,21 +111,21 @@ class Watch:
             else partition
             for partition in were
         )
-        return self.look(after_s=after_s, source_partitions=views)
+        return self.observe(after_s=after_s, source_partitions=views)
 
 
 def five(*, cluster: str = "lab") -> tuple[SourcePartitionView, ...]:
     return tuple(counted(name, 3, cluster=cluster) for name in "abcde")
 
 
-def watch(*views: SourcePartitionView) -> Watch:
+def observe_first(*views: SourcePartitionView) -> ObservedRewinds:
     """Connectors of which a first look was taken."""
-    built = Watch()
-    built.look(source_partitions=views or five())
+    built = ObservedRewinds()
+    built.observe(source_partitions=views or five())
     return built
 
 
-def reset(observed: Watch, *mirrors: MirrorPartitionView) -> None:
+def reset(observed: ObservedRewinds, *mirrors: MirrorPartitionView) -> None:
     """One more tombstone in the offsets of mm2."""
     number = sum(partition.resets for partition in observed.snapshot.source_partitions)
-    observed.look(*mirrors, source_partitions=(counted("mm2", resets=number + 1),))
+    observed.observe(*mirrors, source_partitions=(counted("mm2", resets=number + 1),))

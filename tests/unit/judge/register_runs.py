@@ -39,7 +39,7 @@ class Play:
         self.findings: tuple[Finding, ...] = ()
         self.log_offset = 0
 
-    def look(self) -> tuple[Finding, ...]:
+    def evaluate(self) -> tuple[Finding, ...]:
         """The next one, with every input read a moment ago but those that are blind."""
         self.world.now += LOOK_S
         for view in self.world.snapshot().inputs:
@@ -55,7 +55,7 @@ class Play:
         """So long, with `each` before each look."""
         for _ in range(round(intervals * EVALUATIONS_PER_INTERVAL)):
             each()
-            self.look()
+            self.evaluate()
 
     def names(self) -> list[str]:
         return [finding.name.value for finding in self.findings]
@@ -106,9 +106,9 @@ class Play:
             brokers=1,
         )
         self.world.see(TopicFactsRead(kafka="east", facts=(facts,), at=self.world.now))
-        self.told(whole=True)
+        self.add_statuses(whole=True)
 
-    def told(self, *says: StatusRecord, whole: bool = False) -> None:
+    def add_statuses(self, *says: StatusRecord, whole: bool = False) -> None:
         records = (ListingRecord(say, at=self.world.now, live=not whole) for say in says)
         self.world.tail(*records, topic=STATUS, whole=whole)
 
@@ -117,9 +117,9 @@ class Play:
     ) -> None:
         """A task is running, then failed, by the status topic, within a second."""
         if restarted:
-            self.told(task("running", name=name))
+            self.add_statuses(task("running", name=name))
             self.world.now += 0.5
-        self.told(task("failed", name=name, failure=failure))
+        self.add_statuses(task("failed", name=name, failure=failure))
         self.world.now += 0.5
 
     @contextmanager

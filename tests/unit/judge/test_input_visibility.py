@@ -55,7 +55,7 @@ READ = heard(InputId.of_tail(OFFSETS))
 ASKED = heard(InputId(GROUPS, connect_cluster="lab"))
 
 
-def world(*inputs: InputView, **changes) -> Snapshot:
+def build_snapshot(*inputs: InputView, **changes) -> Snapshot:
     topology = Topology(offsets_topics=(OffsetsTopic("lab", OFFSETS),), flows=())
     fields = {"connectors": (FILES,), "topology": topology, "ready": True, **changes}
     return replace(EMPTY_SNAPSHOT, inputs=inputs, **fields)
@@ -66,38 +66,40 @@ def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False)
 
 
 def test_what_everything_would_show_is_gone():
-    assert missing(world(REST, READ)) is None
-    assert missing(world(REST, ASKED), sink=True) is None
+    assert missing(build_snapshot(REST, READ)) is None
+    assert missing(build_snapshot(REST, ASKED), sink=True) is None
 
 
 @pytest.mark.parametrize(
     ("snapshot", "why"),
     [
         pytest.param(
-            world(heard(REST.id, live=False), READ),
+            build_snapshot(heard(REST.id, live=False), READ),
             "Connect cluster lab cannot be read: no route",
             id="rest",
         ),
         pytest.param(
-            world(REST, heard(READ.id, live=False)),
+            build_snapshot(REST, heard(READ.id, live=False)),
             "topic east/connect-offsets cannot be read: no route",
             id="tail",
         ),
         pytest.param(
-            world(REST), "no successful read yet of topic east/connect-offsets", id="unread"
+            build_snapshot(REST),
+            "no successful read yet of topic east/connect-offsets",
+            id="unread",
         ),
         pytest.param(
-            world(REST, heard(READ.id, frozen=True)),
+            build_snapshot(REST, heard(READ.id, frozen=True)),
             "topic east/connect-offsets cannot be read: held",
             id="frozen",
         ),
         pytest.param(
-            world(REST, topology=Topology((), ()), ready=False),
+            build_snapshot(REST, topology=Topology((), ()), ready=False),
             "the offsets topic of lab has not been found yet",
             id="starting",
         ),
         pytest.param(
-            world(
+            build_snapshot(
                 REST,
                 topology=Topology((), ()),
                 ready=False,
@@ -114,29 +116,31 @@ def test_what_an_input_may_hide_is_not_gone(snapshot, why):
 
 def test_an_unread_input_of_another_cluster_hides_no_connector():
     far = frozenset({InputId(CONNECT_REST, connect_cluster="far"), InputId(LOG_ENDS, kafka="west")})
-    assert missing(world(REST, topology=Topology((), ()), ready=False, awaited=far)) is None
+    assert (
+        missing(build_snapshot(REST, topology=Topology((), ()), ready=False, awaited=far)) is None
+    )
 
 
 def test_a_connector_that_is_not_listed_is_gone_whatever_its_topic_says():
-    assert missing(world(REST, heard(READ.id, live=False)), "other") is None
+    assert missing(build_snapshot(REST, heard(READ.id, live=False)), "other") is None
 
 
 def test_a_sink_may_be_hidden_by_its_groups():
     assert (
-        missing(world(REST), sink=True)
+        missing(build_snapshot(REST), sink=True)
         == "no successful read yet of consumer groups of Connect cluster lab"
     )
 
 
 def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
-    assert missing(world(topology=Topology((), ()), connectors=())) is None
+    assert missing(build_snapshot(topology=Topology((), ()), connectors=())) is None
 
 
 @pytest.mark.parametrize("dead", [CONFIGS, STATUS])
 def test_without_either_topic_states_are_not_known_for_its_reason(dead):
     topics = (CONFIGS, STATUS)
     inputs = [heard(InputId.of_tail(topic), live=topic is not dead) for topic in topics]
-    snapshot = world(
+    snapshot = build_snapshot(
         *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
     )
     known, why = InputVisibility(snapshot).states_of("lab")
@@ -160,13 +164,13 @@ def test_without_either_topic_states_are_not_known_for_its_reason(dead):
     ],
     ids=["rest", "rest down", "nothing", "no status topic", "both topics"],
 )
-def test_states_are_known_where_something_live_tells_them(inputs, topics, known):
+def test_states_are_known_where_something_live_reports_them(inputs, topics, known):
     listings = (ListingTopics("lab", *topics),) if topics else ()
-    snapshot = world(*inputs, topology=Topology((), (), listings=listings))
+    snapshot = build_snapshot(*inputs, topology=Topology((), (), listings=listings))
     assert InputVisibility(snapshot).states_of("lab")[0] is known
 
 
-def test_only_a_person_makes_it_rest():
+def test_only_an_operator_makes_it_rest():
     messages = {
         state: pause_state_of(replace(FILES, state=state))
         for state in ("paused", "stopped", "failed")
@@ -219,7 +223,7 @@ def advanced(*ago_s: float, baseline: Baseline | None = HOURLY, **changes) -> st
     )
     views = tuple(replace(view, **changes) for view in views)
     known = {} if baseline is None else {("lab", "files"): baseline}
-    snapshot = world(
+    snapshot = build_snapshot(
         REST, READ, at=NOW, source_partitions=views, usual=BaselinesView(valid=True, of=known)
     )
     return InputVisibility(snapshot).explain_unusual_pause(("lab", "files"))
@@ -304,11 +308,11 @@ def test_a_flow_that_emits_no_syncs_has_none_to_be_hidden():
 
 def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
     gone = replace(heard(READ.id, live=False), last_reason="not_found")
-    assert missing(world(REST, gone)) == f"topic {OFFSETS} cannot be read: no route"
+    assert missing(build_snapshot(REST, gone)) == f"topic {OFFSETS} cannot be read: no route"
 
 
 def test_who_is_not_listed_where_states_are_not_known_may_be_there():
-    snapshot = world(heard(READ.id, live=False), connectors=())
+    snapshot = build_snapshot(heard(READ.id, live=False), connectors=())
     assert missing(snapshot) == f"topic {OFFSETS} cannot be read: no route"
 
 
@@ -324,7 +328,7 @@ def test_what_the_configuration_leaves_out_is_not_deleted(listings):
     lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
     inputs = by_topics if listings else (REST,)
     visibility = InputVisibility(
-        world(
+        build_snapshot(
             *inputs,
             at=100.0,
             topology=topology,
@@ -357,7 +361,7 @@ CHECKPOINTS = InputId(TAIL, kafka="east", topic="west.checkpoints.internal")
 GROUPS_OF_FLOW = build_groups_input(FLOW.key)
 
 
-def looked(*inputs: InputView) -> InputVisibility:
+def build_visibility(*inputs: InputView) -> InputVisibility:
     return InputVisibility(replace(EMPTY_SNAPSHOT, inputs=inputs, topology=Topology((), (FLOW,))))
 
 
@@ -366,13 +370,13 @@ def looked(*inputs: InputView) -> InputVisibility:
     [((), False), ((ASKED,), False), ((heard(ASKED.id, live=False),), True)],
     ids=["not asked", "read", "not read"],
 )
-def test_groups_are_not_seen_where_they_are_asked_for_and_nobody_answers(inputs, unavailable):
-    assert looked(*inputs).are_groups_hidden("lab") is unavailable
-    assert not looked(*inputs).are_groups_hidden("other")
+def test_groups_are_not_observed_where_they_are_requested_and_nobody_answers(inputs, unavailable):
+    assert build_visibility(*inputs).are_groups_hidden("lab") is unavailable
+    assert not build_visibility(*inputs).are_groups_hidden("other")
 
 
 def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
-    visibility = looked(heard(InputId(LOG_ENDS, kafka="west")))
+    visibility = build_visibility(heard(InputId(LOG_ENDS, kafka="west")))
     assert (visibility.are_log_ends_hidden(None), visibility.are_log_ends_hidden("west")) == (
         False,
         False,
@@ -381,19 +385,19 @@ def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
 
 
 @pytest.mark.parametrize("of", [CHECKPOINTS, SYNCS, GROUPS_OF_FLOW], ids=str)
-def test_a_failover_is_not_seen_where_one_thing_that_it_rests_on_is_not(of):
+def test_a_failover_is_not_observed_where_one_thing_that_it_rests_on_is_not(of):
     flow = replace(FLOW, downstream="east")
-    assert not looked().is_failover_hidden(flow)
-    assert not looked(heard(of)).is_failover_hidden(flow)
-    assert looked(heard(of, live=False)).is_failover_hidden(flow)
+    assert not build_visibility().is_failover_hidden(flow)
+    assert not build_visibility(heard(of)).is_failover_hidden(flow)
+    assert build_visibility(heard(of, live=False)).is_failover_hidden(flow)
 
 
 def test_what_a_flow_does_not_have_does_not_hide_its_failover():
     bare = replace(FLOW, offset_syncs=None, downstream=None)
-    assert not looked(heard(SYNCS, live=False)).is_failover_hidden(bare)
+    assert not build_visibility(heard(SYNCS, live=False)).is_failover_hidden(bare)
 
 
-def test_a_connector_is_not_seen_where_its_offsets_or_its_syncs_are_not():
+def test_a_connector_is_not_observed_where_its_offsets_or_its_syncs_are_not():
     starting = InputVisibility(
         replace(EMPTY_SNAPSHOT, inputs=(REST,), connectors=(replace(FILES, name="mm2"),))
     )

@@ -20,11 +20,11 @@ def estate(logs: int = 3) -> Estate:
     return Estate(mm2, Rows(name="rows", rate=steady(1.0)))
 
 
-def test_the_rhythm_of_which_nothing_is_said_is_that_of_a_configuration_which_says_nothing():
+def test_the_interval_of_which_nothing_is_said_is_that_of_a_configuration_which_says_nothing():
     assert JudgeSettings().interval_s == root.JudgeConfig().interval_s
 
 
-def test_there_is_nothing_new_to_remember_between_two_looks():
+def test_there_is_nothing_new_to_remember_between_two_polls():
     judge = SnapshotJudge(JudgeSettings())
     judge.judged(EMPTY_SNAPSHOT)
     assert judge.remembered() is not None
@@ -116,7 +116,7 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
     assert not judged.judge.urgent
 
 
-def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
+def test_the_poll_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
     monkeypatch,
 ):
     monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
@@ -143,7 +143,7 @@ def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
     assert progress._unsaved[0] == unavailable.at + 1  # and what it is now was looked at next
 
 
-def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
+def test_a_poll_of_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
     whole = estate(12).go(10 * MINUTE)
     monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MAX", 5)
     spread = estate(12).go(10 * MINUTE)

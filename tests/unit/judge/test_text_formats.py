@@ -70,7 +70,7 @@ def test_one_is_one_and_any_other_number_is_several():
     ]
 
 
-def test_of_many_names_the_first_five_are_told_and_how_many_more():
+def test_of_many_names_the_first_five_are_reported_and_how_many_more():
     names = [f"c{number}" for number in range(8)]
     assert format_names(names[:EXAMPLES_MAX]) == "c0, c1, c2, c3, c4"
     assert format_names(names) == "c0, c1, c2, c3, c4 and 3 more"

@@ -72,5 +72,5 @@ def test_a_number_is_found_by_its_field_even_if_it_is_zero():
     ],
     ids=str,
 )
-def test_an_input_has_a_name_for_people(read, name):
+def test_an_input_has_a_name_for_operators(read, name):
     assert read.input == name

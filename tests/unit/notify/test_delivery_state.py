@@ -16,7 +16,7 @@ SLIGHT = replace(LOST, severity=Severity.INFO)
 MILD = replace(LOST, severity=Severity.WARNING)
 
 
-class Told:
+class DeliveredState:
     """A ledger whose messages are delivered at once."""
 
     def __init__(self, rules: DeliveryRules = PLAIN, entries=()) -> None:
@@ -37,8 +37,8 @@ def statuses(report: list) -> list[NotificationStatus]:
     return [status for status, _ in report]
 
 
-def test_a_finding_is_told_once_while_nothing_changes():
-    report = Told()
+def test_a_finding_is_reported_once_while_nothing_changes():
+    report = DeliveredState()
     assert statuses(report.at(0, LOST)) == [NotificationStatus.NEW]
     assert [report.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
 
@@ -48,7 +48,7 @@ def test_what_another_finding_explains_is_not_over_until_that_is():
     cause = replace(cause, explains=(LOST.name,), severity=Severity.INFO)
     elsewhere = replace(cause, connector="another")
     for rules in (PLAIN, ALERTS):
-        report = Told(rules)
+        report = DeliveredState(rules)
         report.at(0, LOST)
         assert NotificationStatus.RESOLVED not in statuses(report.at(500, cause))
         assert NotificationStatus.NEW not in statuses(report.at(501, LOST))
@@ -62,7 +62,7 @@ def explaining(*, severity: Severity = Severity.CRITICAL):
 
 
 def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when_it_is_back():
-    report, cause = Told(WEBHOOK), explaining()
+    report, cause = DeliveredState(WEBHOOK), explaining()
     report.at(0, LOST)
     assert statuses(report.at(1, cause)) == [NotificationStatus.NEW, NotificationStatus.SUPERSEDED]
     assert report.at(2, cause) == []
@@ -72,7 +72,7 @@ def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when
 
 
 def test_the_message_of_an_end_has_the_finding_that_takes_over():
-    report, cause = Told(WEBHOOK), explaining()
+    report, cause = DeliveredState(WEBHOOK), explaining()
     report.at(0, LOST)
     report.state.update(NOW + 1, (cause,), lambda _: frozenset())
     (end,) = [
@@ -84,13 +84,13 @@ def test_the_message_of_an_end_has_the_finding_that_takes_over():
 
 
 def test_what_takes_over_unheard_ends_nothing():
-    report = Told(WEBHOOK)
+    report = DeliveredState(WEBHOOK)
     report.at(0, LOST)
     assert report.at(500, explaining(severity=Severity.INFO)) == []
 
 
 def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over():
-    report, cause = Told(ALERTS), explaining()
+    report, cause = DeliveredState(ALERTS), explaining()
     report.at(0, LOST)
     report.at(60, cause)
     linked = {entry.finding: entry.superseded_by for entry in report.state.entries}
@@ -100,20 +100,20 @@ def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over(
     assert {status for status, _ in report.at(400)} == {NotificationStatus.RESOLVED}
 
 
-def test_what_matters_less_than_asked_for_is_not_told():
-    report = Told()
+def test_what_matters_less_than_requested_is_not_reported():
+    report = DeliveredState()
     assert statuses(report.at(0, SLIGHT, STUCK)) == [NotificationStatus.NEW]
 
 
-def test_a_finding_that_comes_to_matter_less_than_asked_for_is_over():
-    report = Told()
+def test_a_finding_that_comes_to_matter_less_than_requested_is_over():
+    report = DeliveredState()
     report.at(0, LOST)
     assert report.at(179, SLIGHT) == []
     assert statuses(report.at(180, SLIGHT)) == [NotificationStatus.RESOLVED]
 
 
-def test_the_end_is_told_once_and_the_next_time_it_is_new():
-    report = Told()
+def test_the_end_is_reported_once_and_the_next_time_it_is_new():
+    report = DeliveredState()
     report.at(0, LOST)
     assert report.at(179) == []
     assert statuses(report.at(180)) == [NotificationStatus.RESOLVED]
@@ -123,18 +123,18 @@ def test_the_end_is_told_once_and_the_next_time_it_is_new():
 
 
 def test_what_ends_with_its_connector_is_not_resolved():
-    report = Told()
+    report = DeliveredState()
     report.at(0, LOST)
     assert report.at(179, deleted=True) == []
     assert statuses(report.at(180, deleted=True, arrives=False)) == [NotificationStatus.DELETED]
-    again = Told(entries=report.state.entries)
+    again = DeliveredState(entries=report.state.entries)
     assert statuses(again.at(240)) == [NotificationStatus.DELETED]
     assert statuses(again.at(250, LOST)) == [NotificationStatus.NEW]
     assert statuses(again.at(600)) == [NotificationStatus.RESOLVED]
 
 
 def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
-    report = Told()
+    report = DeliveredState()
     report.at(0, LOST)
     assert report.at(1000, unavailable={REST}) == []
     assert [report.at(now) for now in (1001, 1180)] == [[], []]
@@ -142,7 +142,7 @@ def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
 
 
 def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
-    report, denied = Told(), InputId(LOG_ENDS, kafka="west")
+    report, denied = DeliveredState(), InputId(LOG_ENDS, kafka="west")
     report.at(0, LOST, unavailable={denied})
     assert report.at(1000, unavailable={denied, REST}) == []
     report.at(1001, unavailable={denied})
@@ -150,31 +150,31 @@ def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
 
 
 def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again():
-    report = Told()
+    report = DeliveredState()
     report.at(0, LOST)
-    again = Told(entries=report.state.entries)
+    again = DeliveredState(entries=report.state.entries)
     assert [again.at(now) for now in (5000, 5179)] == [[], []]
     assert statuses(again.at(5180)) == [NotificationStatus.RESOLVED]
 
 
-def test_after_a_restart_nothing_is_new_that_was_told_before():
-    report = Told()
+def test_after_a_restart_nothing_is_new_that_was_reported_before():
+    report = DeliveredState()
     report.at(0, LOST)
-    again = Told(entries=report.state.entries)
+    again = DeliveredState(entries=report.state.entries)
     assert again.at(5000, replace(LOST, since=NOW + 4999)) == []
     assert again.state.entries[0].finding.since == LOST.since
 
 
-def test_a_severity_that_rises_is_told_at_once_and_one_that_falls_in_its_time():
-    report = Told()
+def test_a_severity_that_rises_is_reported_at_once_and_one_that_falls_in_its_time():
+    report = DeliveredState()
     report.at(0, MILD)
     assert report.at(1, LOST) == [(NotificationStatus.CHANGED, Severity.CRITICAL)]
     assert report.at(2, MILD) == []
     assert report.at(3601, MILD) == [(NotificationStatus.CHANGED, Severity.WARNING)]
 
 
-def test_another_summary_is_told_once_an_hour_at_most():
-    report = Told()
+def test_another_summary_is_reported_once_an_hour_at_most():
+    report = DeliveredState()
     report.at(0, LOST)
     changing = [replace(LOST, summary=f"{number} records") for number in range(3)]
     assert report.at(1, changing[0]) == []
@@ -182,8 +182,8 @@ def test_another_summary_is_told_once_an_hour_at_most():
     assert report.at(3601, changing[2]) == []
 
 
-def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_no_news():
-    report = Told()
+def test_a_plan_to_approve_is_reported_at_once_another_one_in_its_time_and_none_is_no_news():
+    report = DeliveredState()
     report.at(0, LOST)
     first, second = (replace(LOST, plan=ProposedPlan(value, "skip")) for value in ("1", "2"))
     assert statuses(report.at(1, first)) == [NotificationStatus.CHANGED]
@@ -192,8 +192,8 @@ def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_n
     assert statuses(report.at(3701, second)) == [NotificationStatus.CHANGED]
 
 
-def test_a_plan_to_do_something_else_is_told_at_once():
-    report = Told()
+def test_a_plan_to_do_something_else_is_reported_at_once():
+    report = DeliveredState()
     restart, skip = (
         replace(LOST, plan=ProposedPlan(value, value)) for value in ("restart", "skip")
     )
@@ -202,7 +202,7 @@ def test_a_plan_to_do_something_else_is_told_at_once():
 
 
 def test_other_numbers_in_the_evidence_alone_are_no_change():
-    report = Told()
+    report = DeliveredState()
     report.at(0, LOST)
     assert (
         report.at(4000, replace(LOST, evidence=(EvidenceItem("lost offsets", "100 to 160"),))) == []
@@ -210,26 +210,26 @@ def test_other_numbers_in_the_evidence_alone_are_no_change():
 
 
 def test_what_did_not_arrive_is_due_in_its_newest_state():
-    report = Told()
+    report = DeliveredState()
     report.at(0, MILD, arrives=False)
     assert report.at(1, LOST) == [(NotificationStatus.NEW, Severity.CRITICAL)]
 
 
-def test_a_finding_that_came_and_went_while_nobody_could_be_told_is_told_as_over():
-    report = Told()
+def test_a_finding_that_came_and_went_while_nobody_could_be_reported_is_reported_as_over():
+    report = DeliveredState()
     report.at(0, LOST, arrives=False)
     assert statuses(report.at(200)) == [NotificationStatus.RESOLVED]
 
 
-def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
-    report = Told()
+def test_a_finding_that_is_back_before_its_end_was_reported_was_never_over():
+    report = DeliveredState()
     report.at(0, LOST)
     report.state.update(NOW + 200, (), lambda _: frozenset())
     assert report.at(201, LOST) == []
 
 
-def test_a_finding_that_is_back_after_its_end_may_have_been_told_is_new():
-    report = Told()
+def test_a_finding_that_is_back_after_its_end_may_have_been_reported_is_new():
+    report = DeliveredState()
     report.at(0, LOST)
     assert statuses(report.at(200, arrives=False)) == [NotificationStatus.RESOLVED]
     assert statuses(report.at(201, LOST)) == [NotificationStatus.NEW]
@@ -237,7 +237,7 @@ def test_a_finding_that_is_back_after_its_end_may_have_been_told_is_new():
 
 
 def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_hour():
-    report = Told(ALERTS)
+    report = DeliveredState(ALERTS)
     assert statuses(report.at(0, LOST)) == [NotificationStatus.NEW]
     assert report.at(59, LOST) == []
     assert statuses(report.at(60, LOST)) == [NotificationStatus.ACTIVE]
@@ -250,7 +250,7 @@ def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_
 
 
 def test_an_alert_of_another_severity_ends_the_one_before_at_once():
-    report = Told(ALERTS)
+    report = DeliveredState(ALERTS)
     report.at(0, MILD)
     result = report.at(1, LOST, unavailable={REST})
     assert sorted(result) == [
@@ -260,8 +260,8 @@ def test_an_alert_of_another_severity_ends_the_one_before_at_once():
     assert [entry.superseded_by for entry in report.state.entries] == [LOST, None]
 
 
-def test_what_matters_most_is_told_first_and_repetitions_last():
-    report = Told(ALERTS)
+def test_what_matters_most_is_reported_first_and_repetitions_last():
+    report = DeliveredState(ALERTS)
     report.at(0, LOST)
     syncs = [replace(STUCK, subject=str(number)) for number in range(2)]
     assert report.at(60, *syncs, LOST) == [
@@ -272,14 +272,14 @@ def test_what_matters_most_is_told_first_and_repetitions_last():
 
 
 def test_a_clock_that_is_set_back_silences_no_alert():
-    report = Told(ALERTS)
+    report = DeliveredState(ALERTS)
     report.at(10_000, LOST)
     assert statuses(report.at(0, LOST)) == [NotificationStatus.ACTIVE]
 
 
-def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch):
+def test_what_there_is_no_room_for_is_counted_and_reported_when_there_is(monkeypatch):
     monkeypatch.setattr(delivery_state, "ENTRIES_MAX", 1)
-    report = Told()
+    report = DeliveredState()
     assert len(report.at(0, LOST, STUCK)) == 1
     assert report.state.beyond == 1
     report.at(500, STUCK)
@@ -288,7 +288,7 @@ def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch
 
 
 def test_only_what_was_never_attempted_has_to_be_written_down_first():
-    report = Told()
+    report = DeliveredState()
     report.state.update(NOW, (LOST,), lambda _: frozenset())
     assert report.state.mark_attempted(tuple(report.state.due(NOW)))
     assert not report.state.mark_attempted(tuple(report.state.due(NOW)))

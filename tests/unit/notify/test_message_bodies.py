@@ -267,7 +267,7 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
 # --- webhook document ----------------------------------------------------------------------------
 
 
-def test_a_webhook_is_told_what_is_new_and_what_is_over():
+def test_a_webhook_is_notified_what_is_new_and_what_is_over():
     body = [message(), message(STUCK, NotificationStatus.RESOLVED, NOW)]
     assert json.loads(message_bodies.encode_findings_body(body, NOW)) == {
         "version": "1",
@@ -318,7 +318,7 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
     }
 
 
-def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
+def test_a_webhook_is_notified_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
     (finding,) = json.loads(message_bodies.encode_findings_body([message(cause)], NOW))["findings"]
     assert finding["supersedes"] == ["task_failed", "restart_loop"]
@@ -337,7 +337,7 @@ def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
     }
 
 
-def test_a_webhook_is_told_what_to_do():
+def test_a_webhook_is_advised_what_to_do():
     url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
     advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
     (finding,) = json.loads(message_bodies.encode_findings_body([message(advised)], NOW))[
@@ -395,9 +395,9 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
 
 def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
     plans = (
-        plan_seen("3", "approved", "files"),
-        plan_seen("2", "proposed", "files"),
-        plan_seen("1", "proposed", "files"),
+        build_open_plan("3", "approved", "files"),
+        build_open_plan("2", "proposed", "files"),
+        build_open_plan("1", "proposed", "files"),
     )
     remedies = RemediationReported(at=NOW, mode="propose", open_plans=plans)
     cluster = replace(LOST, connector=None)
@@ -406,7 +406,7 @@ def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
     assert attach_plans(snapshot(LOST)) == (LOST,)
 
 
-def plan_seen(plan_id: str, state: str, connector: str) -> OpenPlan:
+def build_open_plan(plan_id: str, state: str, connector: str) -> OpenPlan:
     return OpenPlan(
         plan_id=plan_id,
         sha256="",

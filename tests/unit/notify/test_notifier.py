@@ -87,7 +87,7 @@ class World:
         self.now += later
         self.notifier = self._started()
 
-    def show(self, *findings, later: float = 1.0, rounds: int = 3, **how: Any) -> None:
+    def publish(self, *findings, later: float = 1.0, rounds: int = 3, **how: Any) -> None:
         """Let this be seen from now on, until there is nothing left to tell."""
         self.shown = snapshot(*findings, **how)
         self.now += later
@@ -125,32 +125,32 @@ LOST_NEW, LOST_OVER = ("new", "mm2_records_lost"), ("resolved", "mm2_records_los
 STUCK_NEW = ("new", "sink_stuck")
 
 
-def test_a_webhook_is_told_once_of_what_is_new_and_once_of_its_end(hook):
+def test_a_webhook_is_notified_once_of_what_is_new_and_once_of_its_end(hook):
     world = webhooks(hook)
-    world.show(LOST)
-    world.show(LOST, STUCK)
-    world.show(STUCK, later=SETTLE_S)
-    world.show(STUCK, later=1000.0)
+    world.publish(LOST)
+    world.publish(LOST, STUCK)
+    world.publish(STUCK, later=SETTLE_S)
+    world.publish(STUCK, later=1000.0)
     assert said(hook) == [LOST_NEW, STUCK_NEW, LOST_OVER]
     assert hook.got[0].headers["Content-Type"] == "application/json"
 
 
-def test_what_a_document_does_not_list_is_told_and_over_like_the_rest(hook):
+def test_what_a_document_does_not_list_is_reported_and_over_like_the_rest(hook):
     world = webhooks(hook)
     many = [replace(LOST, subject=f"orders-{number}") for number in range(FINDINGS_MAX + 1)]
-    world.show(*many, rounds=10)
+    world.publish(*many, rounds=10)
     assert said(hook) == [LOST_NEW] * (FINDINGS_MAX + 1)
-    world.show(later=SETTLE_S)
-    world.show(later=1000.0, rounds=10)
+    world.publish(later=SETTLE_S)
+    world.publish(later=1000.0, rounds=10)
     assert said(hook)[len(many) :] == [LOST_OVER] * len(many)
 
 
-def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):
+def test_every_alertmanager_of_a_cluster_is_reported_and_reported_again(hook):
     with endpoint() as other:
         world = World(alertmanagers=[{"url": hook.url}, {"url": f"{other.url}/prefix/"}])
-        world.show(LOST)
-        world.show(LOST, later=60.0)
-        world.show(later=SETTLE_S)
+        world.publish(LOST)
+        world.publish(LOST, later=60.0)
+        world.publish(later=SETTLE_S)
         paths = {got.path for got in hook.got} | {got.path for got in other.got}
         assert paths == {"/api/v2/alerts", "/prefix/api/v2/alerts"}
         for report in (hook.alerts(), other.alerts()):
@@ -164,47 +164,47 @@ def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):
 
 def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(hook):
     world = webhooks(hook)
-    world.show(LOST)
-    world.show(later=10_000.0, ready=False)
-    world.show(later=10_000.0, unavailable=(REST,))
+    world.publish(LOST)
+    world.publish(later=10_000.0, ready=False)
+    world.publish(later=10_000.0, unavailable=(REST,))
     assert said(hook) == [LOST_NEW]
-    world.show()
-    world.show(later=SETTLE_S)
+    world.publish()
+    world.publish(later=SETTLE_S)
     assert said(hook) == [LOST_NEW, LOST_OVER]
 
 
 def test_an_input_of_another_cluster_that_was_never_read_keeps_no_end_back(hook):
     world = webhooks(hook)
     far = frozenset({InputId(CONNECT_REST, connect_cluster="far")})
-    world.show(LOST)
-    world.show(later=10_000.0, ready=False, awaited=frozenset({REST}))
+    world.publish(LOST)
+    world.publish(later=10_000.0, ready=False, awaited=frozenset({REST}))
     assert said(hook) == [LOST_NEW]
-    world.show(ready=False, awaited=far)
-    world.show(later=SETTLE_S, ready=False, awaited=far)
+    world.publish(ready=False, awaited=far)
+    world.publish(later=SETTLE_S, ready=False, awaited=far)
     assert said(hook) == [LOST_NEW, LOST_OVER]
 
 
-def test_what_is_wrong_before_everything_was_read_is_told(hook):
+def test_what_is_wrong_before_everything_was_read_is_reported(hook):
     world = webhooks(hook)
-    world.show(LOST, ready=False)
+    world.publish(LOST, ready=False)
     assert said(hook) == [LOST_NEW]
 
 
-def test_a_restart_in_the_middle_of_an_incident_tells_nothing_twice(hook):
+def test_a_restart_in_the_middle_of_an_incident_reports_nothing_twice(hook):
     world = webhooks(hook)
-    world.show(LOST)
+    world.publish(LOST)
     world.restart(later=1000.0)
-    world.show(ready=False)
-    world.show(LOST, later=1000.0)
+    world.publish(ready=False)
+    world.publish(LOST, later=1000.0)
     assert said(hook) == [LOST_NEW]
 
 
-def test_what_was_mended_while_the_daemon_was_down_is_over(hook):
+def test_what_was_fixed_while_the_daemon_was_down_is_over(hook):
     world = webhooks(hook)
-    world.show(LOST)
+    world.publish(LOST)
     world.restart(later=1000.0)
-    world.show()
-    world.show(later=SETTLE_S)
+    world.publish()
+    world.publish(later=SETTLE_S)
     assert said(hook) == [LOST_NEW, LOST_OVER]
 
 
@@ -217,18 +217,18 @@ def test_a_kill_at_any_point_repeats_one_message_at_most_and_loses_none(hook, de
     world = webhooks(hook)
     world.die_at = death
     try:
-        world.show(LOST)
-        world.show(later=SETTLE_S)
+        world.publish(LOST)
+        world.publish(later=SETTLE_S)
     except Killed:
         world.arrived()  # what was under way may have arrived
     assert (world.die_at is None) == (world.saves == 4 and death != "after save 3")
     world.die_at = None
     world.restart()
     if not mended:
-        world.show(LOST)
+        world.publish(LOST)
         assert said(hook)[-1] == LOST_NEW
-    world.show()
-    world.show(later=2 * SETTLE_S)
+    world.publish()
+    world.publish(later=2 * SETTLE_S)
     reports = [status for status, _ in said(hook)]
     assert reports.count("new") <= 2
     assert reports.count("resolved") <= 2
@@ -236,16 +236,16 @@ def test_a_kill_at_any_point_repeats_one_message_at_most_and_loses_none(hook, de
     assert reports or (death == "before save 0" and mended)
 
 
-def test_what_one_does_not_take_is_kept_for_it_in_its_newest_state(hook):
+def test_what_one_does_not_take_is_retained_for_it_in_its_newest_state(hook):
     hook.status = 503
     world = webhooks(hook)
-    world.show(replace(LOST, severity=Severity.WARNING))
+    world.publish(replace(LOST, severity=Severity.WARNING))
     assert len(hook.got) == 1
     assert world.failed() == {"server_error": 1}
     hook.status = 200
-    world.show(LOST, later=1.0)
+    world.publish(LOST, later=1.0)
     assert len(hook.got) == 1  # not yet: it is given a moment
-    world.show(LOST, later=5.0)
+    world.publish(LOST, later=5.0)
     assert [finding["severity"] for finding in hook.findings()] == ["warning", "critical"]
     assert said(hook)[-1] == LOST_NEW
 
@@ -256,14 +256,14 @@ def test_the_pause_doubles_to_five_minutes_and_a_success_ends_it(hook):
     tried: list[float] = []
     for _ in range(1000):
         before = len(hook.got)
-        world.show(LOST, later=1.0, rounds=1)
+        world.publish(LOST, later=1.0, rounds=1)
         tried += [world.now] * (len(hook.got) - before)
     pauses = [later - sooner for sooner, later in pairwise(tried)]
     assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
     hook.status = 200
-    world.show(LOST, later=300.0)
+    world.publish(LOST, later=300.0)
     hook.status = 500
-    world.show(STUCK, later=1.0)
+    world.publish(STUCK, later=1.0)
     assert len(hook.got) == len(tried) + 2
 
 
@@ -286,7 +286,7 @@ def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(ho
 
 def test_one_that_is_not_there_is_counted_as_unreachable():
     world = World(webhooks=[{"name": "gone", "url": f"http://127.0.0.1:{free_port()}"}])
-    world.show(LOST)
+    world.publish(LOST)
     assert world.failed() == {"unreachable": 1}
 
 
@@ -296,7 +296,7 @@ def test_one_finding_that_is_refused_does_not_hold_up_the_others(hook):
     )
     world = webhooks(hook)
     others = [replace(STUCK, subject=str(number)) for number in range(3)]
-    world.show(replace(LOST, subject="bad"), *others, rounds=8)
+    world.publish(replace(LOST, subject="bad"), *others, rounds=8)
     taken = [
         finding["subject"]
         for got in hook.got
@@ -305,35 +305,35 @@ def test_one_finding_that_is_refused_does_not_hold_up_the_others(hook):
     ]
     assert taken == ["bad", "0", "1", "2"]
     count = len(hook.got)
-    world.show(replace(LOST, subject="bad"), *others, later=100.0)
+    world.publish(replace(LOST, subject="bad"), *others, later=100.0)
     assert len(hook.got) == count
-    world.show(replace(LOST, subject="bad"), *others, later=300.0)
+    world.publish(replace(LOST, subject="bad"), *others, later=300.0)
     assert len(hook.got) == count + 1
     assert world.failed() == {"refused": 3}
 
 
-def test_a_memory_that_cannot_be_written_keeps_nobody_from_being_told(hook):
+def test_a_memory_that_cannot_be_written_keeps_nobody_from_being_reported(hook):
     world = webhooks(hook)
     world.notifier._save = lambda _: False
-    world.show(LOST)
+    world.publish(LOST)
     assert said(hook) == [LOST_NEW]
 
 
 def test_an_entry_that_cannot_be_read_is_left_out_and_the_others_are_not(hook):
     world = webhooks(hook)
-    world.show(LOST, STUCK)
+    world.publish(LOST, STUCK)
     assert world.memory is not None
     world.memory = world.memory.replace(b'"sink_stuck"', b'"never_heard_of"')
     with capture_logs() as logs:
         world.restart()
     assert [log["event"] for log in logs] == ["notice_forgotten"]
-    world.show(LOST, STUCK)
+    world.publish(LOST, STUCK)
     assert said(hook)[2:] == [STUCK_NEW]
 
 
 def test_an_entry_that_nobody_can_read_is_forgotten_alone(hook):
     world = webhooks(hook)
-    world.show(LOST, STUCK)
+    world.publish(LOST, STUCK)
     assert world.memory is not None
     world.memory = world.memory.replace(b'"sink_stuck"', b'"\xff"')
     with capture_logs() as logs:
@@ -351,21 +351,21 @@ def test_a_memory_that_is_none_is_refused(hook, document):
         webhooks(hook).notifier.restore(document)
 
 
-def test_what_one_receiver_was_told_is_not_forgotten_when_another_is_named(hook):
+def test_what_one_receiver_was_notified_is_not_forgotten_when_another_is_named(hook):
     world = webhooks(hook)
-    world.show(LOST)
+    world.publish(LOST)
     with endpoint() as other:
         both = [{"name": "hook-0", "url": hook.url}, {"name": "hook-1", "url": other.url}]
         world.settings = NotifyConfig.model_validate({"webhooks": both})
         world.restart()
-        world.show(LOST)
+        world.publish(LOST)
         assert said(hook) == [LOST_NEW]
         assert said(other) == [LOST_NEW]
 
 
 def test_what_may_go_wrong_is_a_series_before_it_has(hook):
     world = webhooks(hook)
-    world.show()
+    world.publish()
     assert {"unreachable", "timeout", "server_error", "denied", "too_many"} <= {
         reason for reason, _ in world.reported
     }
@@ -382,10 +382,10 @@ def test_trouble_is_logged_once_and_without_the_address_or_a_secret(hook, tmp_pa
     }
     world = World(webhooks=[settings])
     with capture_logs() as logs:
-        world.show(LOST)
-        world.show(LOST, later=5.0)
+        world.publish(LOST)
+        world.publish(LOST, later=5.0)
         hook.status = 200
-        world.show(LOST, later=10.0)
+        world.publish(LOST, later=10.0)
     assert [log["event"] for log in logs] == [
         "notification_failed",
         "notifications_delivered_again",
@@ -412,25 +412,25 @@ def test_a_secret_that_was_renewed_in_its_file_is_sent_without_a_restart(
     named = "password_file" if auth else "bearer_token_file"
     world = World(webhooks=[{"name": "on-call", "url_file": url, "auth": {**auth, named: secret}}])
     hook.status = 401
-    world.show(LOST)
+    world.publish(LOST)
     assert world.failed() == {"denied": 1}
     url.write_text(f"{hook.url}/after")
     secret.write_text("second")
     hook.status = 200
-    world.show(LOST, later=10.0)
+    world.publish(LOST, later=10.0)
     assert [item.path for item in hook.got] == ["/before", "/after"]
     assert hook.got[1].headers["Authorization"] == output
     assert hook.got[0].headers["Authorization"] != output
 
 
-def test_a_secret_that_cannot_be_read_is_told_as_such_and_not_by_its_path(hook, tmp_path):
+def test_a_secret_that_cannot_be_read_is_reported_as_such_and_not_by_its_path(hook, tmp_path):
     missing = tmp_path / "gone"
     missing.write_text(SECRET)
     auth = {"bearer_token_file": missing}
     world = World(webhooks=[{"name": "on-call", "url": hook.url, "auth": auth}])
     missing.unlink()
     with capture_logs() as logs:
-        world.show(LOST)
+        world.publish(LOST)
     assert hook.got == []
     assert (logs[0]["event"], logs[0]["reason"]) == ("notification_failed", "unreachable")
     assert "bearer_token_file" in logs[0]["detail"]
@@ -458,9 +458,9 @@ def posted(hook: Endpoint) -> list[tuple[str, str, str]]:
 
 def test_each_alert_is_posted_once_by_itself_and_so_is_its_end(hook):
     world = as_alerts(hook)
-    world.show(LOST, STUCK)
-    world.show(STUCK, later=SETTLE_S)
-    world.show(STUCK, later=1000.0)
+    world.publish(LOST, STUCK)
+    world.publish(STUCK, later=SETTLE_S)
+    world.publish(STUCK, later=1000.0)
     assert posted(hook) == [
         ("firing", "mm2_records_lost", "critical"),
         ("firing", "sink_stuck", "warning"),
@@ -470,8 +470,8 @@ def test_each_alert_is_posted_once_by_itself_and_so_is_its_end(hook):
 
 def test_an_alert_of_another_severity_comes_before_the_end_of_the_one_it_takes_over_from(hook):
     world = as_alerts(hook)
-    world.show(LOST)
-    world.show(replace(LOST, severity=Severity.WARNING))
+    world.publish(LOST)
+    world.publish(replace(LOST, severity=Severity.WARNING))
     assert posted(hook) == [
         ("firing", "mm2_records_lost", "critical"),
         ("firing", "mm2_records_lost", "warning"),
@@ -482,22 +482,22 @@ def test_an_alert_of_another_severity_comes_before_the_end_of_the_one_it_takes_o
 def test_an_alert_that_was_not_taken_is_posted_again_under_the_same_fingerprint(hook):
     hook.status = 503
     world = as_alerts(hook)
-    world.show(LOST)
+    world.publish(LOST)
     hook.status = 200
-    world.show(LOST, later=5.0)
+    world.publish(LOST, later=5.0)
     world.restart(later=1000.0)
-    world.show(LOST)
+    world.publish(LOST)
     assert posted(hook) == [("firing", "mm2_records_lost", "critical")] * 2
     assert len({got.body["alerts"][0]["fingerprint"] for got in hook.got}) == 1
 
 
 def test_an_alert_says_once_an_hour_that_its_text_has_changed(hook):
     world = as_alerts(hook)
-    world.show(LOST)
+    world.publish(LOST)
     worse = replace(LOST, summary="60 records were deleted.")
-    world.show(worse, later=10.0)
+    world.publish(worse, later=10.0)
     assert len(hook.got) == 1
-    world.show(worse, later=3600.0)
+    world.publish(worse, later=3600.0)
     assert [got.body["commonAnnotations"]["summary"] for got in hook.got] == [
         LOST.summary,
         "60 records were deleted.",

@@ -40,7 +40,7 @@ TOPOLOGY = Topology(
 )
 
 
-def blind_to(finding, *down: InputId) -> frozenset[InputId]:
+def list_unavailable(finding, *down: InputId) -> frozenset[InputId]:
     return UnavailableInputIndex(replace(snapshot(unavailable=down), topology=TOPOLOGY)).to(finding)
 
 
@@ -59,28 +59,28 @@ def blind_to(finding, *down: InputId) -> frozenset[InputId]:
     ids=str,
 )
 def test_whatever_a_connect_cluster_has_to_do_with_matters_to_its_findings(down):
-    assert blind_to(LOST, down) == {down}
-    assert blind_to(replace(LOST, connect_cluster="other"), down) == frozenset()
+    assert list_unavailable(LOST, down) == {down}
+    assert list_unavailable(replace(LOST, connect_cluster="other"), down) == frozenset()
 
 
 def test_what_another_connect_cluster_has_to_do_with_does_not():
     far = InputId(TAIL, kafka="far", topic="other-offsets")
-    assert blind_to(LOST, far) == frozenset()
-    assert blind_to(replace(LOST, connect_cluster="other"), far) == {far}
+    assert list_unavailable(LOST, far) == frozenset()
+    assert list_unavailable(replace(LOST, connect_cluster="other"), far) == {far}
 
 
 def test_a_kafka_cluster_that_only_has_the_name_of_a_connect_cluster_does_not():
-    assert blind_to(LOST, InputId(LOG_ENDS, kafka="lab")) == frozenset()
+    assert list_unavailable(LOST, InputId(LOG_ENDS, kafka="lab")) == frozenset()
 
 
 def test_of_what_belongs_to_no_connect_cluster_everything_matters():
     rest, far = InputId(CONNECT_REST, connect_cluster="lab"), InputId(LOG_ENDS, kafka="far")
-    assert blind_to(replace(LOST, connect_cluster=""), rest, far) == {rest, far}
+    assert list_unavailable(replace(LOST, connect_cluster=""), rest, far) == {rest, far}
 
 
-def test_that_an_input_is_up_again_no_other_one_has_to_tell():
+def test_that_an_input_is_up_again_no_other_one_has_to_report():
     down = replace(LOST, name=FindingName.INPUT_DOWN, connector=None)
-    assert blind_to(down, InputId(CONNECT_REST, connect_cluster="lab")) == frozenset()
+    assert list_unavailable(down, InputId(CONNECT_REST, connect_cluster="lab")) == frozenset()
 
 
 LIST = ConnectorListView("lab", 0.0, (None, None), (), ())
@@ -90,7 +90,7 @@ MM2 = ConnectorView(
 REST_LAB = InputId(CONNECT_REST, connect_cluster="lab")
 
 
-def seen(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
+def build_index(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
     """A snapshot of a Connect cluster that answers."""
     view = InputView(REST_LAB, True, True, 0.0, (), None, None)
     return UnavailableInputIndex(
@@ -104,7 +104,7 @@ def seen(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
 
 
 def test_a_connector_that_is_listed_with_its_state_hides_nothing_and_is_not_deleted():
-    index = seen(MM2)
+    index = build_index(MM2)
     assert (index.to(LOST), index.deleted(LOST)) == (frozenset(), False)
 
 
@@ -121,10 +121,10 @@ def test_a_connector_that_is_listed_with_its_state_hides_nothing_and_is_not_dele
         ),
     ],
 )
-def test_what_is_found_of_a_connector_is_not_over_while_connect_tells_nothing_of_it(
+def test_what_is_found_of_a_connector_is_not_over_while_connect_reports_nothing_of_it(
     connectors, changes
 ):
-    index = seen(*connectors, **changes)
+    index = build_index(*connectors, **changes)
     assert (index.to(LOST), index.deleted(LOST)) == ({REST_LAB}, False)
 
 
@@ -134,7 +134,7 @@ def test_what_is_found_of_a_connector_is_not_over_while_connect_tells_nothing_of
     ids=["not-listed", "certain"],
 )
 def test_what_is_found_of_a_connector_that_is_deleted_is_over(changes):
-    index = seen(**changes)
+    index = build_index(**changes)
     assert (index.to(LOST), index.deleted(LOST)) == (frozenset(), True)
     assert not index.deleted(replace(LOST, connector=None))
     assert not index.deleted(replace(LOST, connect_cluster="another"))

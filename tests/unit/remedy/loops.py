@@ -52,7 +52,7 @@ from offsetwatch.remedy.planner import Planner
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.contract.worlds import SINK_NAME, TOPIC, with_sink
 from tests.fakes.clock import SetClock
-from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, Person, Trouble
+from tests.fakes.connect_model import FILE_SINK, SINK, FakeConnect, OutsideClient, Trouble
 
 POLICY = Policy(
     mode=Mode.PROPOSE,
@@ -281,13 +281,13 @@ class Agency:
     def wait(self, seconds: float) -> None:
         """Time passes, and is looked at."""
         self.connect.advance(seconds)
-        self.look()
+        self.take_snapshot()
 
-    def look(self) -> None:
+    def take_snapshot(self) -> None:
         """What the daemon would show."""
         listed = decode_connectors(
             self.connect.door("daemon")
-            .ask("GET", "/connectors?expand=status&expand=info", b"")
+            .request("GET", "/connectors?expand=status&expand=info", b"")
             .body
         )
         now, sink = self.connect.line.now(), f"connect-{SINK_NAME}"
@@ -332,7 +332,7 @@ class Agency:
 
     def restart(self) -> None:
         """By a person. That it ran for a moment is what a status topic tells."""
-        Person(self.connect).restart(SINK_NAME)
+        OutsideClient(self.connect).restart(SINK_NAME)
         running = tuple(
             replace(
                 connector, tasks=tuple(replace(task, state="running") for task in connector.tasks)

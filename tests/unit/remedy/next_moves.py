@@ -60,7 +60,7 @@ def move(progress: PlanProgress, event: Event, now: float = NOW) -> Move:
     return engine.compute_next_move(progress, event, now)
 
 
-def seen(progress: PlanProgress, status: StepStatus, now: float = NOW) -> Move:
+def inspect(progress: PlanProgress, status: StepStatus, now: float = NOW) -> Move:
     return move(progress, StepInspection(status, "it is so"), now)
 
 
@@ -72,7 +72,7 @@ def over(command: Move) -> tuple[PlanStatus, PlanFailureCause | None, str]:
     return last.ending, last.cause, last.said
 
 
-def turns(command: Move) -> tuple[AnyStep, ...]:
+def list_rollback(command: Move) -> tuple[AnyStep, ...]:
     """The way back that a move takes."""
     last = command.records[-1]
     assert isinstance(last, RollbackStarted)

@@ -150,7 +150,7 @@ def facts(
     )
 
 
-def standing(
+def build_standing_facts(
     action: Action = Action.SKIP_ONE, kind: SubjectKind = SubjectKind.SINK, **changes: Any
 ) -> GuardFacts:
     """The same before an offset is set."""

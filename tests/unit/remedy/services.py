@@ -28,7 +28,7 @@ TOLD = (
 )
 
 
-def asked(**more: Any) -> PlanRequest:
+def build_request(**more: Any) -> PlanRequest:
     inputs = {
         "wish": Wish.SKIP_ONE,
         "connect_cluster": "lab",
@@ -68,7 +68,7 @@ class Planner:
 
 
 @dataclass
-class Bureau:
+class ServiceBench:
     """A bench, and an office on its journal."""
 
     folder: Path

@@ -89,7 +89,7 @@ def mirror_pair(
     return PartitionOffset(partition, offset)
 
 
-def standing(pair: PartitionOffset, **odd: object) -> SubjectPartition:
+def build_subject(pair: PartitionOffset, **odd: object) -> SubjectPartition:
     """Of a topic that is the one it was, at an offset that does not move."""
     return SubjectPartition(**{"pair": pair, "moved": False, "topic_id": ID, **odd})  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def mirror(
     return MirrorSubject("m", "east", failure, partitions, facts, **more)  # type: ignore[arg-type]
 
 
-def seen(
+def build_readings(
     result: LogWindow, partition: TopicPartition = AT, **more: object
 ) -> dict[TopicPartition, PartitionReading]:
     return {partition: PartitionReading(topic_id=more.pop("topic_id", ID), window=result, **more)}  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
 from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
-from tests.fakes.connect_model import Fault, How, Person, Trouble
+from tests.fakes.connect_model import Fault, How, OutsideClient, Trouble
 from tests.unit.remedy.loops import ENDED, POLICY, VOID, Agency, FirstRecord, phase_of
 
 AUTO = replace(
@@ -45,7 +45,7 @@ def failing(agency: Agency, times: int = 2, **how: object) -> int:
     return offset
 
 
-def nobody_answers(_method: str, _path: str) -> None:
+def refuse_connection(_method: str, _path: str) -> None:
     raise httpx.ConnectError("connection refused")
 
 
@@ -110,7 +110,7 @@ def test_a_plan_does_not_begin_once_its_connector_fails_for_a_reason_outside_of_
     at = next(number for number, record in enumerate(log.records) if record.troubles)
     outside = (Trouble("put", "connectivity"),)
     log.records[at] = replace(log.records[at], troubles=outside)
-    Person(agency.connect).restart(SINK_NAME)
+    OutsideClient(agency.connect).restart(SINK_NAME)
     agency.connect.advance(5.0)  # and nobody has polled since
     agency.approve(proposed.plan.plan_id)
     agency.agent.step()
@@ -171,7 +171,7 @@ def test_an_approved_plan_is_void_once_its_incident_is_over(tmp_path):
     agency.approve(plan_id)
     log = agency.connect.broker.log(TOPIC, 0)
     log.records = [record for record in log.records if record.at.offset != offset]
-    Person(agency.connect).restart(SINK_NAME)
+    OutsideClient(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
     history = agency.dossier(plan_id)
     assert history.status is not PlanStatus.APPROVED
@@ -205,7 +205,7 @@ def test_a_wall_clock_that_is_set_while_a_request_is_in_doubt_does_not_shorten_t
     assert sum(change.endswith("/stop") for change in agency.changes()) == 1
 
 
-def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
+def test_a_backup_that_an_operator_has_put_back_is_put_back(agency):
     agency.wait(5.0)
     now, partition = agency.connect.line.now(), f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
     pair = PartitionOffset(partition, '{"kafka_offset":2}')
@@ -239,7 +239,7 @@ def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
     assert any(item.would and item.action == "skip_one" for item in agency.refused())
 
 
-def test_without_a_success_that_a_person_approved_nothing_is_done_by_itself(tmp_path):
+def test_without_a_success_that_an_operator_approved_nothing_is_done_by_itself(tmp_path):
     agency = Agency(tmp_path, AUTO)
     failing(agency)
     agency.go_on(3)
@@ -267,12 +267,12 @@ def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
 
 def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
     agency.connect.advance(61.0)
-    Person(agency.connect).pause(SINK_NAME)
+    OutsideClient(agency.connect).pause(SINK_NAME)
     agency.wait(5.0)
     for number in range(3):
         agency.connect.broker.produce(TOPIC, b"%d" % number)
     agency.connect.broker.produce(TOPIC, b"bad", troubles=bad())
-    Person(agency.connect).resume(SINK_NAME)
+    OutsideClient(agency.connect).resume(SINK_NAME)
     agency.wait(5.0)
     agency.restart()
     agency.go_on(20)
@@ -286,7 +286,7 @@ def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
     failing(agency)
     agency.go_on(3)
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
-    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    OutsideClient(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.wait(5.0)
     agency.approve(plan_id)
     agency.go_on(2)
@@ -298,7 +298,7 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
     failing(agency)
     agency.go_on(3)
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
-    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    OutsideClient(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.go_on(15)
     assert phase_of(agency.dossier(plan_id)) == VOID
     assert agency.dossier(plan_id).said == "its configuration has changed"
@@ -306,7 +306,7 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
 
 
 @pytest.mark.parametrize("known_then", [False, True], ids=["new", "old"])
-def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
+def test_a_poll_that_knows_less_takes_no_plan_back(agency, known_then):
     """A status topic that one look has read and the other has not: nobody touched the connector."""
     ran = (StateChange(agency.connect.line.now() - 50.0, "running"),)
     histories = (StateHistory("lab", SINK_NAME, None, ran),)
@@ -343,8 +343,8 @@ def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(ag
     failing(agency)
     agency.go_on(3)
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
-    Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
-    agency.door.before = nobody_answers
+    OutsideClient(agency.connect).edit(SINK_NAME, file="/elsewhere")
+    agency.door.before = refuse_connection
     agency.go_on(15)
     assert agency.dossier(plan_id).status is PlanStatus.PROPOSED
 
@@ -355,13 +355,13 @@ def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
     assert only(agency, PlanStatus.PROPOSED)
     log = agency.connect.broker.log(TOPIC, 0)
     log.records = [record for record in log.records if record.at.offset != offset]
-    Person(agency.connect).restart(SINK_NAME)
+    OutsideClient(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
     assert only(agency, VOID).said == "its incident is over"
     assert agency.changes() == []
 
 
-def test_a_plan_that_nobody_approves_lapses(agency):
+def test_a_plan_that_nobody_approves_expires(agency):
     failing(agency)
     agency.go_on(3)
     agency.wait(3_700.0)
@@ -371,7 +371,7 @@ def test_a_plan_that_nobody_approves_lapses(agency):
 
 
 @pytest.mark.parametrize("held", ["pause", "kill switch", "mode"])
-def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
+def test_nothing_is_begun_while_an_operator_holds_everything(tmp_path, held):
     stop = tmp_path / "STOP"
     agency = Agency(tmp_path / "state", replace(POLICY, stop_file=str(stop)))
     failing(agency)
@@ -410,7 +410,7 @@ def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, me
     agency.approve(plan_id)
     admit = agency.planner.admit
 
-    def standing_still(*requests):
+    def answer_again(*requests):
         answers, now = admit(*requests), agency.connect.line.now()
         match meanwhile:
             case "stood still":
@@ -423,7 +423,7 @@ def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, me
                 agency.ledger.journal.control(PauseSet(at=now, **requests))
         return answers
 
-    agency.planner.admit = standing_still
+    agency.planner.admit = answer_again
     agency.agent.step()
     agency.planner.admit = admit
     status = phase_of(agency.dossier(plan_id))
@@ -458,7 +458,7 @@ def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(t
     assert "breaker" in guards
 
 
-def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
+def test_a_stop_answers_what_does_harm_and_lasts_until_an_operator_acts(agency):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 1.0)
     agency.found = (harm,)
     agency.go_on(2)
@@ -471,7 +471,7 @@ def test_a_stop_answers_what_does_harm_and_lasts_until_a_person_acts(agency):
     agency.go_on(60)
     assert state(agency.connect, SINK_NAME) == ("STOPPED", [])
     assert ("lab", SINK_NAME) in agency.ledger.fleet.stopped_by_us()
-    Person(agency.connect).resume(SINK_NAME)
+    OutsideClient(agency.connect).resume(SINK_NAME)
     agency.go_on(5)
     assert agency.ledger.fleet.stopped_by_us() == {}
     assert agency.changes() == [f"PUT /connectors/{SINK_NAME}/stop"]
@@ -492,20 +492,20 @@ def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
 
 
 @pytest.mark.parametrize("question", ["choose_action", "evaluate_case"])
-def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_looked_at(
+def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_inspected(
     agency, monkeypatch, question
 ):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 9.0)
     odd = replace(harm, subject="odd", summary="odd", since=1.0)
     value = getattr(agency.planner, question)
 
-    def ask(about):
+    def fail(about):
         incident = about if question == "choose_action" else about.incident
         if incident.said == odd.summary:
             raise OverflowError(incident.said)
         return value(about)
 
-    monkeypatch.setattr(agency.planner, question, ask)
+    monkeypatch.setattr(agency.planner, question, fail)
     agency.found = (odd, harm)
     with capture_logs() as logs:
         agency.go_on(60)
@@ -526,11 +526,11 @@ def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypat
     agency.go_on(3)
     plan = only(agency, PlanStatus.PROPOSED).plan
 
-    def ask(*_):
+    def fail(*_):
         raise OverflowError
 
     with monkeypatch.context() as broken:
-        broken.setattr(agency.planner, question, ask)
+        broken.setattr(agency.planner, question, fail)
         if question == "admit":
             agency.approve(plan.plan_id)
         agency.go_on(20)
@@ -545,11 +545,11 @@ def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypat
 
 
 def test_a_damaged_journal_is_not_taken_for_one_incident(agency, monkeypatch):
-    def ask(*_):
+    def fail(*_):
         raise JournalDamaged("odd")
 
     failing(agency, 1)
-    monkeypatch.setattr(agency.planner, "choose_action", ask)
+    monkeypatch.setattr(agency.planner, "choose_action", fail)
     with pytest.raises(JournalDamaged):
         agency.go_on(3)
 

@@ -55,7 +55,7 @@ def committed(agency: Agency) -> int:
     return agency.connect.broker.group(f"connect-{SINK_NAME}").offsets[TOPIC, 0]
 
 
-def test_what_was_proposed_under_another_policy_is_taken_back_and_planned_anew(agency):
+def test_what_was_proposed_under_another_policy_is_taken_back_and_planned_again(agency):
     failing(agency, 3)
     agency.go_on(3)
     before = only(agency, PlanStatus.PROPOSED).plan

@@ -27,7 +27,7 @@ from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.accounting import LossAccounting
-from tests.unit.state.connect.test_state_history import STATUS, found
+from tests.unit.state.connect.test_state_history import STATUS, build_facts
 from tests.unit.state.connect.test_topic_listing import CONFIGS, MM2
 from tests.unit.state.worlds import (
     FILE,
@@ -52,7 +52,7 @@ def both() -> World:
     """Two Connect clusters, the later by name first; each has a source and a sink."""
     world = World(sites=("prod", "lab"))
     for cluster, topic in (("prod", PROD), ("lab", OFFSETS)):
-        world.found(topic, cluster=cluster)
+        world.find_topic(topic, cluster=cluster)
         world.listed(source("files"), sink("sink"), cluster=cluster)
         world.tail(topic=topic, whole=True)
         world.commit("files", FILE, {"position": 1}, topic=topic)
@@ -95,7 +95,7 @@ def test_reads_of_single_records_are_counted_by_reason():
     assert snapshot.probes_skipped == (("busy", 8), ("z", 2))
 
 
-def test_of_several_connect_clusters_all_is_told_by_name():
+def test_of_several_connect_clusters_all_is_reported_by_name():
     world = both()
     snapshot = world.snapshot()
     names = ["lab", "prod"]
@@ -108,7 +108,7 @@ def test_of_several_connect_clusters_all_is_told_by_name():
     ]
 
 
-def test_what_was_cut_is_told_by_reason():
+def test_what_was_cut_is_reported_by_reason():
     world = files(source_partitions_max=1)
     for name, position in (("one", 1), ("two", 1), ("one", 2**53 + 1)):
         world.commit("files", {"filename": name}, {"position": position})
@@ -122,7 +122,7 @@ def test_without_a_bound_all_partitions_are_shown():
     assert (len(world.partitions()), world.snapshot().dropped) == (100, ())
 
 
-def test_connectors_are_pictured_anew_when_any_cluster_has_another_list_and_only_then():
+def test_connectors_are_pictured_again_when_any_cluster_has_another_list_and_only_then():
     world = both()
     before = world.snapshot().connectors
     world.sinks(SinkOffset("sink", "orders", 0, committed=1, log_end=2))
@@ -137,9 +137,9 @@ def test_connectors_are_pictured_anew_when_any_cluster_has_another_list_and_only
 
 def test_a_status_topic_of_one_cluster_is_followed_whatever_the_others_have():
     world = World(sites=("lab", "prod"))
-    world.found(cluster="lab")
-    world.found(PROD, cluster="prod")
-    world.see(found(STATUS))
+    world.find_topic(cluster="lab")
+    world.find_topic(PROD, cluster="prod")
+    world.see(build_facts(STATUS))
     assert world.snapshot().topology.statuses == (StatusTopic("lab", STATUS),)
 
 
@@ -189,7 +189,7 @@ def test_workers_that_are_configured_beside_another_kafka_may_use_it():
     assert answered(recalled(world.book.remembered(), sites=moved), "theirs") == ("theirs", None)
 
 
-def test_a_document_from_before_connect_clusters_were_remembered_tells_nothing_of_them():
+def test_a_document_from_before_connect_clusters_were_remembered_reports_nothing_of_them():
     document = json.loads(persistence.encode_losses(LossAccounting()))
     del document["sites"]
     assert answered(recalled(json.dumps(document).encode()), "theirs") == ("theirs", None)

@@ -20,10 +20,10 @@ NAMED = MirrorFlow(
 )
 
 
-def world_of(*listed, sites=("lab",), **more) -> World:
+def build_world(*listed, sites=("lab",), **more) -> World:
     world = World(sites=sites, **more)
     world.listed(*listed)
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     return world
@@ -38,7 +38,7 @@ def bounds(*topics: str, end: int = 100) -> dict[TopicPartition, LogBounds]:
 
 def test_a_named_flow_stands_in_for_the_one_that_was_found():
     connector = mirror(source_addresses=frozenset({"far:9092"}), syncs_topic=None)
-    world = world_of(connector, flows=(NAMED,))
+    world = build_world(connector, flows=(NAMED,))
     world.commit("mm2", orders(), {"offset": 9})
     world.ends(100)
     policy = "DefaultReplicationPolicy"
@@ -48,7 +48,7 @@ def test_a_named_flow_stands_in_for_the_one_that_was_found():
 
 
 def test_how_a_named_flow_consumes_is_taken_from_its_connector():
-    world = world_of(mirror(read_committed=True, from_start=False), flows=(NAMED,))
+    world = build_world(mirror(read_committed=True, from_start=False), flows=(NAMED,))
     (flow,) = world.snapshot().topology.flows
     assert (flow.read_committed, flow.from_start) == (True, False)
     taken = {"policy": None, "internal_separator": None}
@@ -56,22 +56,22 @@ def test_how_a_named_flow_consumes_is_taken_from_its_connector():
 
 
 def test_of_a_connector_under_another_alias_a_named_flow_takes_nothing():
-    world = world_of(mirror(source="north", read_committed=True), flows=(NAMED,))
+    world = build_world(mirror(source="north", read_committed=True), flows=(NAMED,))
     assert world.snapshot().topology.flows == (NAMED,)
 
 
 def test_a_named_flow_and_one_that_was_found_are_both_followed():
-    world = world_of(mirror("mm2"), mirror("other", syncs_topic=None), flows=(NAMED,))
+    world = build_world(mirror("mm2"), mirror("other", syncs_topic=None), flows=(NAMED,))
     world.commit("mm2", orders(), {"offset": 9})
     world.commit("other", orders(), {"offset": 19})
     world.ends(100)
     assert [world.mirrored(name).lag for name in ("mm2", "other")] == [90, 80]
 
 
-def test_two_named_flows_of_one_connectors_name_are_told_apart_by_their_alias():
+def test_two_named_flows_of_one_connectors_name_are_distinguished_by_their_alias():
     """Dedicated MirrorMakers all call their connector the same."""
     north = replace(NAMED, source="north", upstream=None, offset_syncs=None)
-    world = world_of(mirror(), flows=(NAMED, north))
+    world = build_world(mirror(), flows=(NAMED, north))
     world.commit("mm2", orders(), {"offset": 9})
     world.commit("mm2", orders(1, cluster="north"), {"offset": 5})
     world.assigned(0, 1)
@@ -84,14 +84,14 @@ def test_two_named_flows_of_one_connectors_name_are_told_apart_by_their_alias():
 
 
 def test_a_named_flow_without_an_upstream_shows_its_position_and_no_lag():
-    world = world_of(mirror(), flows=(replace(NAMED, upstream=None),))
+    world = build_world(mirror(), flows=(replace(NAMED, upstream=None),))
     world.commit("mm2", orders(), {"offset": 9})
     world.ends(100)
     assert (world.mirrored().replicated, world.mirrored().lag) == (9, None)
 
 
 def test_a_named_flow_shows_nothing_of_a_connector_that_was_deleted():
-    world = world_of(mirror(), flows=(NAMED,))
+    world = build_world(mirror(), flows=(NAMED,))
     world.commit("mm2", orders(0), {"offset": 9})
     world.assigned(0, 1)
     world.ends(bounds("orders"))
@@ -106,7 +106,7 @@ def test_a_named_flow_shows_nothing_of_a_connector_that_was_deleted():
 # --- include and exclude --------------------------------------------------------------------------
 
 
-def site(**changes) -> ConnectClusterSettings:
+def build_settings(**changes) -> ConnectClusterSettings:
     return ConnectClusterSettings(name="lab", kafka="east", **changes)
 
 
@@ -124,12 +124,12 @@ def everything_said(world: World) -> str:
 
 
 def test_an_excluded_connector_is_in_no_family_and_no_document():
-    world = world_of(
+    world = build_world(
         mirror(),
         mirror("hidden-mirror", syncs_topic="hidden-syncs"),
         source("hidden"),
         sink("hidden-sink"),
-        sites=(site(wants_connector=lambda name: not name.startswith("hidden")),),
+        sites=(build_settings(wants_connector=lambda name: not name.startswith("hidden")),),
         flows=(replace(NAMED, connector="hidden-named"),),
     )
     for name in ("mm2", "hidden-mirror", "hidden-named"):
@@ -144,10 +144,10 @@ def test_an_excluded_connector_is_in_no_family_and_no_document():
 
 
 def test_an_excluded_topic_is_in_no_family_and_no_document():
-    world = world_of(
+    world = build_world(
         mirror(),
         sink("s"),
-        sites=(site(wants_topic=lambda name: not name.startswith("hidden")),),
+        sites=(build_settings(wants_topic=lambda name: not name.startswith("hidden")),),
     )
     world.commit("mm2", orders(), {"offset": 9})
     world.commit("mm2", orders(topic="hidden"), {"offset": 9})
@@ -161,21 +161,23 @@ def test_an_excluded_topic_is_in_no_family_and_no_document():
 
 
 def test_without_any_list_the_patterns_hold_for_the_connectors_of_the_keys():
-    world = World(sites=(site(rest=False, wants_connector=lambda name: name != "hidden"),))
-    world.found()
+    world = World(
+        sites=(build_settings(rest=False, wants_connector=lambda name: name != "hidden"),)
+    )
+    world.find_topic()
     world.tail(whole=True)
     world.commit("hidden", FILE, {"position": 1})
     world.commit("files", FILE, {"position": 1})
     assert {partition.connector for partition in world.snapshot().source_partitions} == {"files"}
 
 
-def test_a_connector_that_nobody_asked_for_is_no_intruder_in_its_own_topic():
+def test_a_connector_that_nobody_requested_is_no_intruder_in_its_own_topic():
     """One of its name runs in another cluster."""
-    world = World(sites=(site(wants_connector=lambda name: name != "files"), "prod"))
+    world = World(sites=(build_settings(wants_connector=lambda name: name != "files"), "prod"))
     world.listed(source("files"), source("more"))
     world.listed(source("files"), cluster="prod")
-    world.found()
-    world.found(KafkaTopic("east", "prod-offsets"), cluster="prod")
+    world.find_topic()
+    world.find_topic(KafkaTopic("east", "prod-offsets"), cluster="prod")
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 1})
     assert world.snapshot().topic_problems == ()
@@ -194,7 +196,7 @@ def topic_lag(world: World) -> dict[str, float]:
 
 def summed() -> World:
     """Two partitions of `orders`, 90 and 80 behind, that lie in Kafka partitions 3 and 4."""
-    world = world_of(mirror(), sites=(site(by_topic=True),))
+    world = build_world(mirror(), sites=(build_settings(by_topic=True),))
     world.commit("mm2", orders(0), {"offset": 9}, kafka_partition=3)
     world.commit("mm2", orders(1), {"offset": 19}, kafka_partition=4)
     world.ends({TopicPartition("orders", number): LogBounds(0, 100, 100) for number in (0, 1)})
@@ -221,7 +223,7 @@ def test_there_is_no_sum_where_a_position_is_no_number():
 
 
 def test_there_is_no_sum_where_a_bound_cut_a_partition():
-    world = world_of(mirror(), sites=(site(by_topic=True),), source_partitions_max=1)
+    world = build_world(mirror(), sites=(build_settings(by_topic=True),), source_partitions_max=1)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
     world.ends(100)

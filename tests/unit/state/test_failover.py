@@ -126,7 +126,7 @@ def answered(
     )
 
 
-def met(world: World) -> GroupView:
+def read_group(world: World) -> GroupView:
     (group,) = world.snapshot().groups
     return group
 
@@ -143,7 +143,7 @@ def early_and_last() -> World:
 def test_a_group_that_only_an_early_sync_translates_reads_nearly_everything_again():
     world = early_and_last()
     answered(world)
-    group = met(world)
+    group = read_group(world)
     assert (group.best, group.landing, group.landing_from) == (2700, 1, "checkpoint")
     assert (group.reread, group.skip) == (2699, 0)
     assert group.checkpoint_at == NOW
@@ -152,21 +152,21 @@ def test_a_group_that_only_an_early_sync_translates_reads_nearly_everything_agai
 def test_its_own_commit_at_the_target_comes_before_the_checkpoint():
     world = early_and_last()
     answered(world, downstream=2695)
-    group = met(world)
+    group = read_group(world)
     assert (group.landing, group.landing_from, group.reread) == (2695, "group", 5)
 
 
 def test_a_landing_after_the_best_one_skips_records():
     world = early_and_last()
     answered(world, downstream=2800)
-    assert (met(world).reread, met(world).skip) == (0, 100)
+    assert (read_group(world).reread, read_group(world).skip) == (0, 100)
 
 
 def test_without_a_commit_and_a_checkpoint_there_is_no_landing():
     world = early_and_last()
     for _ in range(2):
         answered(world, group="reports")
-        group = met(world)
+        group = read_group(world)
         assert (group.best, group.landing, group.landing_from) == (2700, None, None)
         assert (group.reread, group.skip) == (None, None)
 
@@ -202,7 +202,7 @@ def test_the_newest_checkpoint_of_a_group_is_that_of_any_partition():
 def test_an_offset_that_names_no_record_has_no_best_place(changes, upstream):
     world = early_and_last()
     answered(world, upstream, **changes)
-    group = met(world)
+    group = read_group(world)
     assert (group.best, group.reread, group.skip) == (None, None, None)
     assert group.landing == 1
 
@@ -210,7 +210,7 @@ def test_an_offset_that_names_no_record_has_no_best_place(changes, upstream):
 def test_an_offset_before_the_upstream_log_start_may_still_be_there_downstream():
     world = early_and_last()
     answered(world, 2700, up=LogBounds(2900, 3000, 3000))
-    assert met(world).reread == 2699
+    assert read_group(world).reread == 2699
 
 
 def test_a_group_ahead_of_what_was_replicated_goes_on_at_the_end_of_the_copy():
@@ -218,21 +218,21 @@ def test_a_group_ahead_of_what_was_replicated_goes_on_at_the_end_of_the_copy():
     world.synced(2999)
     checkpointed(world, checkpoint(3000))
     answered(world, 3500, up=LogBounds(0, 4000, 4000))
-    assert (met(world).best, met(world).reread) == (3000, 0)
+    assert (read_group(world).best, read_group(world).reread) == (3000, 0)
 
 
 def test_what_the_downstream_log_no_longer_has_is_neither_read_again_nor_skipped():
     world = early_and_last()
     answered(world, 100, downstream=2950, down=LogBounds(2900, 3000, 3000))
-    assert (met(world).best, met(world).skip) == (2900, 50)
+    assert (read_group(world).best, read_group(world).skip) == (2900, 50)
 
 
 @pytest.mark.parametrize("downstream", [2000, 3001])
 def test_from_a_commit_outside_the_downstream_log_nobody_knows_where_a_consumer_goes(downstream):
     world = early_and_last()
     answered(world, downstream=downstream, down=LogBounds(2100, 3000, 3000))
-    assert met(world).landing == downstream
-    assert (met(world).reread, met(world).skip) == (None, None)
+    assert read_group(world).landing == downstream
+    assert (read_group(world).reread, read_group(world).skip) == (None, None)
 
 
 def test_a_checkpoint_beyond_the_end_counts_until_that_end_is_certainly_the_newer_one():
@@ -240,9 +240,9 @@ def test_a_checkpoint_beyond_the_end_counts_until_that_end_is_certainly_the_newe
     world.synced(0)
     checkpointed(world, checkpoint(150))
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert met(world).reread == 0  # it was written after that end was read
+    assert read_group(world).reread == 0  # it was written after that end was read
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert met(world).reread is None
+    assert read_group(world).reread is None
 
 
 def test_a_target_that_ends_before_an_acknowledged_record_is_another_topic_now():
@@ -250,9 +250,9 @@ def test_a_target_that_ends_before_an_acknowledged_record_is_another_topic_now()
     world.synced(2999)
     checkpointed(world, checkpoint(1))
     answered(world, 3000, down=LogBounds(0, 10, 10))
-    assert met(world).best == 3000  # the sync may be the newer of the two
+    assert read_group(world).best == 3000  # the sync may be the newer of the two
     answered(world, 3000, down=LogBounds(0, 10, 10))
-    assert met(world).best is None
+    assert read_group(world).best is None
 
 
 def test_a_sync_that_came_with_the_answer_may_be_newer_than_its_log_ends():
@@ -260,12 +260,12 @@ def test_a_sync_that_came_with_the_answer_may_be_newer_than_its_log_ends():
     world.synced(5)
     checkpointed(world, checkpoint(1))
     answered(world, 3000, down=LogBounds(0, 10, 10))
-    assert met(world).best is not None
+    assert read_group(world).best is not None
     world.synced(2999)
     answered(world, 3000, down=LogBounds(0, 10, 10))
-    assert met(world).best == 3000
+    assert read_group(world).best == 3000
     answered(world, 3000, down=LogBounds(0, 10, 10))
-    assert met(world).best is None
+    assert read_group(world).best is None
 
 
 def test_what_was_known_before_an_answer_is_what_the_one_before_it_found():
@@ -275,29 +275,29 @@ def test_what_was_known_before_an_answer_is_what_the_one_before_it_found():
     checkpointed(world, checkpoint(150))
     answered(world, 150, down=LogBounds(0, 100, 100))
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert met(world).reread == 0
+    assert read_group(world).reread == 0
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert met(world).reread is None
+    assert read_group(world).reread is None
 
 
 def test_a_checkpoint_was_known_before_though_it_had_nothing_to_be_compared_with():
     world = readable()
     checkpointed(world, checkpoint(150))
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert (met(world).best, met(world).landing) == (None, 150)
+    assert (read_group(world).best, read_group(world).landing) == (None, 150)
     world.synced(0)
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert met(world).reread is None
+    assert read_group(world).reread is None
 
 
 def test_a_group_without_syncs_has_no_best_place():
     world = readable()
     checkpointed(world, checkpoint(1))
     answered(world)
-    assert (met(world).best, met(world).translated) == (None, None)
+    assert (read_group(world).best, read_group(world).translated) == (None, None)
 
 
-def test_syncs_that_may_be_another_flows_tell_nothing():
+def test_syncs_that_may_be_another_flows_report_nothing():
     world = readable(mirror("mm2"), mirror("twin"))
     for connector in ("mm2", "twin"):
         world.commit(
@@ -306,17 +306,17 @@ def test_syncs_that_may_be_another_flows_tell_nothing():
     world.synced(0)
     checkpointed(world, checkpoint(1))
     answered(world)
-    assert met(world).best is None
+    assert read_group(world).best is None
 
 
-def test_what_was_made_of_an_answer_stands_until_the_next_one():
+def test_what_was_made_of_an_answer_remains_until_the_next_one():
     world = early_and_last()
     answered(world)
-    before = met(world)
+    before = read_group(world)
     checkpointed(world, checkpoint(2500))
-    assert met(world) is before
+    assert read_group(world) is before
     answered(world)
-    assert met(world).landing == 2500
+    assert read_group(world).landing == 2500
 
 
 # --- inputs that go stale -------------------------------------------------------------------------
@@ -349,7 +349,7 @@ def test_a_checkpoints_topic_that_is_read_again_is_known_from_that_alone():
     world.tail(checkpoint(9), topic=CHECKPOINTS, whole=True)
     assert [item.group for item in world.snapshot().checkpoints] == ["billing"]
     answered(world)
-    assert met(world).landing == 9
+    assert read_group(world).landing == 9
 
 
 def test_a_flow_that_is_gone_takes_its_groups_with_it():
@@ -385,7 +385,7 @@ def test_a_missing_checkpoints_topic_keeps_nobody_waiting():
     assert world.snapshot().ready
 
 
-def test_ready_means_that_the_groups_were_asked_once():
+def test_ready_means_that_the_groups_were_queried_once():
     world = early_and_last()
     world.ends(10)
     world.tail(topic=HEARTBEATS, whole=True)
@@ -394,7 +394,7 @@ def test_ready_means_that_the_groups_were_asked_once():
     assert world.snapshot().ready
 
 
-def test_groups_with_a_checkpoint_are_asked_for_under_both_names_of_the_topic():
+def test_groups_with_a_checkpoint_are_requested_under_both_names_of_the_topic():
     world = early_and_last()
     (group,) = world.snapshot().groups_to_ask
     assert (group.upstream, group.downstream) == ("west", "east")
@@ -456,7 +456,7 @@ def copied_by(*routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -
     return world
 
 
-def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
+def test_a_group_is_requested_where_a_router_has_the_copies_written():
     world = copied_by(TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1"))
     (group,) = world.snapshot().groups_to_ask
     (row,) = group.partitions
@@ -472,22 +472,22 @@ def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
         ),
         InputSucceeded(build_groups_input(FLOW), world.now),
     )
-    result = met(world)
+    result = read_group(world)
     assert (result.best, result.landing, result.landing_from) == (2700, 1, "checkpoint")
 
 
-def test_where_a_router_cannot_be_followed_no_group_is_asked_for():
+def test_where_a_router_cannot_be_followed_no_group_is_requested():
     assert copied_by(TopicRouter("TimestampRouter")).snapshot().groups_to_ask == ()
 
 
-def test_a_group_is_asked_for_where_the_configuration_says_that_the_copies_are():
+def test_a_group_is_requested_where_the_configuration_says_that_the_copies_are():
     router = TopicRouter("TimestampRouter")
     (group,) = copied_by(router, copies=(("*", "copy-{topic}"),)).snapshot().groups_to_ask
     (row,) = group.partitions
     assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
 
 
-def test_groups_of_topics_that_are_copied_to_one_topic_are_not_asked_for():
+def test_groups_of_topics_that_are_copied_to_one_topic_are_not_requested():
     world = copied_by(TopicRouter("RegexRouter", r"west\..*", "everything"))
     assert world.snapshot().groups_to_ask != ()
     world.tail(sync(0, topic="lines"), topic=SYNCS)
@@ -509,13 +509,13 @@ def test_a_name_that_leads_nowhere_is_not_guessed_at(policy, remote):
     assert world.snapshot().groups_to_ask == ()
 
 
-def test_without_the_upstream_cluster_nobody_is_asked():
+def test_without_the_upstream_cluster_nobody_is_queried():
     world = readable(mirror(source_addresses=frozenset({"far:9092"}), syncs_on_source=False))
     checkpointed(world, checkpoint(1))
     assert world.snapshot().groups_to_ask == ()
 
 
-def test_more_groups_than_can_be_asked_are_cut_and_counted_the_stalest_first(monkeypatch):
+def test_more_groups_than_can_be_queried_are_cut_and_counted_the_stalest_first(monkeypatch):
     monkeypatch.setattr(failover, "GROUPS_MAX", 2)
     world = readable()
     checkpointed(world, *(checkpoint(1, group=f"g{n}", moment=NOW + n) for n in range(4)))
@@ -556,7 +556,7 @@ def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
     assert dict(snapshot.dropped)["heartbeats"] == 1
 
 
-def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
+def test_more_partitions_than_can_be_queried_are_cut_by_whole_groups(monkeypatch):
     monkeypatch.setattr(failover, "GROUP_PARTITIONS_MAX", 2)
     world = readable()
     newest = [checkpoint(1, topic=f"west.t{n}", group="newest", moment=NOW + 2) for n in range(2)]
@@ -566,7 +566,7 @@ def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
     assert dict(world.snapshot().dropped)["groups"] == 1
 
 
-def test_a_group_that_has_its_first_checkpoint_is_asked_for_too():
+def test_a_group_that_has_its_first_checkpoint_is_requested_too():
     world = readable()
     for groups in (["billing"], ["billing", "reports"]):
         checkpointed(world, *(checkpoint(1, group=group) for group in groups))
@@ -574,13 +574,13 @@ def test_a_group_that_has_its_first_checkpoint_is_asked_for_too():
         assert sorted(partition.group for partition in request.partitions) == groups
 
 
-def test_groups_are_told_by_name_whichever_had_a_checkpoint_first():
+def test_groups_are_reported_by_name_whichever_had_a_checkpoint_first():
     world = readable()
     checkpointed(world, *(checkpoint(1, group=group) for group in ("reports", "billing")))
     assert [view.group for view in world.snapshot().checkpoints] == ["billing", "reports"]
 
 
-def test_of_a_checkpoints_topic_that_is_gone_nothing_is_told_and_nobody_asked():
+def test_of_a_checkpoints_topic_that_is_gone_nothing_is_reported_and_nobody_queried():
     world = early_and_last()
     answered(world)
     assert world.snapshot().groups
@@ -589,7 +589,7 @@ def test_of_a_checkpoints_topic_that_is_gone_nothing_is_told_and_nobody_asked():
     assert (snapshot.groups, snapshot.checkpoints, snapshot.groups_to_ask) == ((), (), ())
 
 
-def test_groups_of_topics_that_nobody_asked_for_are_not_asked_for_either():
+def test_groups_of_topics_that_nobody_requested_are_not_requested_either():
     cluster = ConnectClusterSettings(
         name="lab", kafka="east", wants_topic=lambda topic: topic != "orders"
     )
@@ -614,7 +614,7 @@ def test_a_flow_that_comes_back_has_not_been_answered_for_yet():
 def test_what_mm2_would_write_is_certain_after_the_newest_sync():
     world = early_and_last()
     answered(world, 3000)
-    assert met(world).translated == 3000
+    assert read_group(world).translated == 3000
 
 
 TASK = source(
@@ -634,27 +634,27 @@ def followed(**changes) -> World:
     return world
 
 
-def test_a_checkpoint_task_that_may_have_begun_anew_has_nothing_to_be_held_against():
+def test_a_checkpoint_task_that_may_have_begun_again_has_nothing_to_be_held_against():
     world = followed()
-    before = met(world)
+    before = read_group(world)
     assert before.translated is not None
     world.listed(mirror(), TASK)
     answered(world)
-    assert met(world).translated == before.translated
+    assert read_group(world).translated == before.translated
     world.listed(mirror(), replace(TASK, tasks=(Task(0, "unassigned"),)))
     answered(world)
-    assert met(world).translated is None
-    assert met(world).reread == before.reread
+    assert read_group(world).translated is None
+    assert read_group(world).reread == before.reread
 
 
-def test_a_restart_that_only_the_status_topic_tells_of_counts_too():
+def test_a_restart_that_only_the_status_topic_reports_counts_too():
     status = KafkaTopic("east", "how-they-are")
     world = followed(sites=(ConnectClusterSettings(name="lab", kafka="east", status=status),))
     for connector, expected in (("mm2", True), ("ckpt", False)):
         running = TaskStatus(connector, 0, Condition("running", "worker:8083", 7, ""))
         world.tail(ListingRecord(running, at=world.now, live=True), topic=status)
         answered(world)
-        assert (met(world).translated is not None) is expected
+        assert (read_group(world).translated is not None) is expected
 
 
 # --- heartbeats -----------------------------------------------------------------------------------

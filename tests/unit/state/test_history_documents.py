@@ -86,7 +86,7 @@ def test_how_far_it_is_behind_disappears_with_age_and_nothing_else_does():
     assert (status.batch_at, status.errors) == (NOON, STATUS.errors)
 
 
-def test_a_batch_far_in_the_future_tells_nothing_of_now():
+def test_a_batch_far_in_the_future_reports_nothing_of_now():
     status = pipeline_book().view(NOON - 61).status
     assert status is not None
     assert [feed.behind for feed in status.feeds] == [None]

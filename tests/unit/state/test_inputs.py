@@ -84,7 +84,7 @@ def test_a_tail_that_is_behind_and_reads_nothing_goes_stale():
     assert world.partitions() == {}
 
 
-def test_a_tail_that_reads_its_topic_anew_takes_its_series_down_until_it_is_through():
+def test_a_tail_that_reads_its_topic_again_takes_its_series_down_until_it_is_through():
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.tail(caught_up=False, behind=1)
@@ -106,7 +106,7 @@ def test_a_tail_that_reads_on_after_an_outage_shows_nothing_until_it_has_read_wh
     assert world.file().offset.number("position") == 7
 
 
-def test_a_tail_is_live_as_long_as_the_end_it_read_to_was_seen_lately():
+def test_a_tail_is_live_as_long_as_the_end_it_read_to_was_observed_lately():
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.now += STALE_S[TAIL]
@@ -128,7 +128,7 @@ def test_a_tail_that_stands_where_it_stood_and_not_at_the_end_does_not_work(lag)
     assert inputs(world)[OFFSETS_TAIL].up
 
 
-def test_where_a_tail_stood_in_a_topic_that_is_read_anew_is_forgotten():
+def test_where_a_tail_was_in_a_topic_that_is_read_again_is_forgotten():
     world = files()
     world.tail(positions=((1, 3), (0, 5)))
     assert inputs(world)[OFFSETS_TAIL].tail.positions == ((0, 5), (1, 3))

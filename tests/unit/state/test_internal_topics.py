@@ -48,12 +48,12 @@ def problems(world: World) -> list[tuple[str, str]]:
     return [(str(problem.at), problem.problem) for problem in world.snapshot().topic_problems]
 
 
-def two_sites() -> World:
+def build_two_clusters() -> World:
     """Two Connect clusters; one's offsets topic has been read to its end."""
     world = World(sites=("one", "two"))
     world.listed(source("ours"), cluster="one")
     world.listed(source("theirs"), cluster="two")
-    world.found(cluster="one")
+    world.find_topic(cluster="one")
     world.tail(whole=True)
     return world
 
@@ -93,7 +93,7 @@ def test_the_cluster_that_lists_an_intruder_is_named_and_no_other_is():
     world = World(sites=("one", "three", "two"))
     for cluster, name in (("one", "ours"), ("two", "theirs"), ("three", "others")):
         world.listed(source(name), cluster=cluster)
-    world.found(cluster="one")
+    world.find_topic(cluster="one")
     world.tail(whole=True)
     world.commit("theirs", FILE, {"position": 1})
     (problem,) = world.snapshot().topic_problems
@@ -101,14 +101,14 @@ def test_the_cluster_that_lists_an_intruder_is_named_and_no_other_is():
 
 
 def test_a_connector_of_another_cluster_that_commits_here_makes_the_topic_shared():
-    world = two_sites()
+    world = build_two_clusters()
     world.commit("theirs", FILE, {"position": 1})
     assert problems(world) == [("east/connect-offsets", "shared")]
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_foreign_commit_counts_for_ten_flushes_whatever_its_workers_clock_says(skew_s):
-    world = two_sites()
+    world = build_two_clusters()
     world.commit("theirs", FILE, {"position": 1}, at=world.now + skew_s)
     world.now += FOREIGN_COMMIT_RECENT_S
     world.tail()
@@ -122,35 +122,35 @@ def test_what_a_moved_connector_left_behind_is_no_sharing():
     world = World(sites=("one", "two"))
     world.listed(source("ours"), cluster="one")
     world.listed(source("theirs"), cluster="two")
-    world.found(cluster="one")
+    world.find_topic(cluster="one")
     world.commit("theirs", FILE, {"position": 1}, live=False)
     world.tail(whole=False)
     assert problems(world) == []
 
 
 def test_a_reset_of_a_moved_connectors_offsets_is_no_sharing():
-    world = two_sites()
+    world = build_two_clusters()
     world.commit("theirs", FILE, None)
     assert problems(world) == []
 
 
 def test_a_connector_of_the_same_name_in_both_clusters_is_no_sharing():
-    world = two_sites()
+    world = build_two_clusters()
     world.listed(source("ours"), source("theirs"), cluster="one")
     world.commit("theirs", FILE, {"position": 1})
     assert problems(world) == []
 
 
 def test_an_offsets_topic_that_is_not_read_accuses_nobody():
-    world = two_sites()
+    world = build_two_clusters()
     world.commit("theirs", FILE, {"position": 1})
     world.now += 25.0  # the tail is stale
     assert problems(world) == []
 
 
 def test_a_topic_of_two_clusters_is_shared_before_anyone_commits():
-    world = two_sites()
-    world.found(cluster="two")
+    world = build_two_clusters()
+    world.find_topic(cluster="two")
     assert problems(world) == [("east/connect-offsets", "shared")]
 
 
@@ -252,13 +252,13 @@ def test_a_foreign_connector_that_commits_makes_a_topic_shared() -> None:
     assert "jdbc of Connect cluster two" in problem.detail
 
 
-def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
+def test_of_several_foreign_connectors_the_first_by_name_is_reported() -> None:
     intruders = (ForeignWriter(AT, "jdbc", "two"), ForeignWriter(AT, "files", "two"))
     (problem,) = find_shared_topics(Topology(offsets_topics=(), flows=()), intruders)
     assert "files of Connect cluster two" in problem.detail
 
 
-def test_topics_that_are_shared_are_told_in_order() -> None:
+def test_topics_that_are_shared_are_reported_in_order() -> None:
     other = KafkaTopic("west", "connect-offsets")
     clusters = (OffsetsTopic(name, topic) for topic in (other, AT) for name in ("one", "two"))
     shared_topics = find_shared_topics(Topology(offsets_topics=tuple(clusters), flows=()), ())
@@ -273,7 +273,7 @@ def test_two_connect_clusters_with_a_topic_each_share_nothing() -> None:
     assert find_shared_topics(topology, ()) == ()
 
 
-def test_the_topics_to_look_at_follow_from_the_topology() -> None:
+def test_the_topics_to_inspect_follow_from_the_topology() -> None:
     topology = Topology(offsets_topics=(OffsetsTopic("lab", AT),), flows=(FLOW,))
     assert find_internal_topics(topology, {"lab": "east"}) == {
         AT: InternalTopicRole.OFFSETS,
@@ -282,7 +282,7 @@ def test_the_topics_to_look_at_follow_from_the_topology() -> None:
     }
 
 
-def test_topics_that_list_connectors_are_looked_at() -> None:
+def test_topics_that_list_connectors_are_inspected() -> None:
     configs, status = KafkaTopic("east", "mm2-configs"), KafkaTopic("east", "mm2-status")
     topology = Topology(
         offsets_topics=(), flows=(), listings=(ListingTopics("lab", configs, status),)
@@ -347,5 +347,5 @@ def test_a_name_without_the_word_has_no_siblings() -> None:
         (b"\xff\x00", None),
     ],
 )
-def test_a_key_tells_the_role_of_its_topic(key: bytes, role: InternalTopicRole | None) -> None:
+def test_a_key_reports_the_role_of_its_topic(key: bytes, role: InternalTopicRole | None) -> None:
     assert role_of_key(key) is role

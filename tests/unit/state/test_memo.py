@@ -19,7 +19,7 @@ def test_a_part_alone_is_the_whole():
     assert TupleMemo[int]().of(()) == ()
 
 
-def test_a_result_is_made_again_for_each_input_that_is_another_object():
+def test_a_result_is_recreated_for_each_input_that_is_another_object():
     memo: Memo[object] = Memo()
     first, same = [1, 2], "a"
     result = memo.get(first, same, make=object)

@@ -42,7 +42,7 @@ def test_source_connectors_need_an_offsets_topic_and_its_end():
     world = World()
     world.listed(source("files"))
     assert "tail lab: waiting for its offsets topic" in waiting_for(world)
-    world.found()
+    world.find_topic()
     assert "tail east/connect-offsets: waiting for the end of the topic" in waiting_for(world)
     world.tail(caught_up=False)
     assert "the end of the topic" in waiting_for(world)
@@ -68,7 +68,7 @@ def test_a_cluster_without_connectors_is_ready():
     assert waiting_for(world) == ""
 
 
-def test_sinks_alone_need_no_offsets_topic_but_their_groups_asked_once():
+def test_sinks_alone_need_no_offsets_topic_but_their_groups_queried_once():
     world = World()
     world.listed(sink("s"))
     assert "groups lab: waiting for a first attempt" in waiting_for(world)
@@ -81,7 +81,7 @@ def test_sinks_alone_need_no_offsets_topic_but_their_groups_asked_once():
 def test_a_flow_needs_its_syncs_and_the_log_ends_of_its_positions():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
     assert f"tail {SYNCS}" in waiting_for(world)
     world.tail(topic=SYNCS, whole=True)
@@ -107,7 +107,7 @@ def test_a_flow_without_positions_waits_for_one_attempt_at_its_upstream():
 def test_a_syncs_topic_that_does_not_exist_is_not_waited_for():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.ends({})
     assert str(SYNCS) in waiting_for(world)
@@ -122,15 +122,15 @@ def test_each_connect_cluster_is_waited_for():
     assert "lab" not in waiting_for(world)
 
 
-def test_what_is_missing_is_told_by_cluster_whichever_was_named_first():
+def test_what_is_missing_is_reported_by_cluster_whichever_was_named_first():
     missing = World(sites=("prod", "lab")).snapshot().waiting_for
     assert [line.split(":")[0] for line in missing] == ["connect_rest lab", "connect_rest prod"]
 
 
-def test_of_what_has_not_failed_no_reason_is_told():
+def test_of_what_has_not_failed_no_reason_is_reported():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(caught_up=False)
     assert waiting_for(world) == "tail east/connect-offsets: waiting for the end of the topic"
 
@@ -138,7 +138,7 @@ def test_of_what_has_not_failed_no_reason_is_told():
 def test_an_answer_from_before_there_was_a_position_is_not_the_one_that_is_waited_for():
     world = World(sites=("lab", "prod"))  # the other one is why it is not ready meanwhile
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     world.ends({})
@@ -180,7 +180,7 @@ def denied(world: World, topic: KafkaTopic, times: int = DENIALS) -> str:
 def test_a_syncs_topic_that_is_denied_for_good_is_not_waited_for():
     world = World()
     world.listed(mirror(), source("files"))
-    world.found()
+    world.find_topic()
     world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
     world.ends({})
     assert str(SYNCS) in denied(world, SYNCS, DENIALS - 1)
@@ -196,8 +196,8 @@ def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
     ]
     other = replace(OFFSETS, topic="other-offsets")
     world = World(sites=tuple(sites))
-    world.found()
-    world.found(other, cluster="other")
+    world.find_topic()
+    world.find_topic(other, cluster="other")
     assert str(other) in denied(world, other)
     world.tail(whole=True)
     assert waiting_for(world) == ""
@@ -206,7 +206,7 @@ def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
 def test_a_topic_that_is_too_large_to_be_read_is_not_waited_for():
     world = World()
     world.listed(mirror(), source("files"))
-    world.found()
+    world.find_topic()
     world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
     world.ends({})
     assert str(SYNCS) in waiting_for(world)

@@ -49,13 +49,13 @@ ONE_MIRRORED = ONE_FILE + PER_MIRROR_PARTITION
 OWN = KafkaTopic("east", "own")
 
 
-def world_of(*connectors, series_max: int, by_topic: bool = False) -> World:
+def build_world(*connectors, series_max: int, by_topic: bool = False) -> World:
     world = World(
         sites=(ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic),),
         series_per_connector_max=series_max,
     )
     world.listed(*connectors)
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     return world
@@ -87,7 +87,7 @@ def cut(world: World) -> int:
 
 
 def three_files(series_max: int) -> World:
-    world = world_of(source("files", tasks=()), series_max=series_max)
+    world = build_world(source("files", tasks=()), series_max=series_max)
     for number in range(3):
         world.commit("files", file(number), {"position": 1})
     return world
@@ -105,7 +105,7 @@ def test_the_partitions_that_come_last_are_not_exported(series_max, remaining):
 
 
 def test_every_number_of_an_offset_is_a_series():
-    world = world_of(source("files"), series_max=2 * PER_SOURCE_PARTITION + 41)
+    world = build_world(source("files"), series_max=2 * PER_SOURCE_PARTITION + 41)
     world.commit("files", file(0), {f"n{number}": 1 for number in range(40)})
     world.commit("files", file(1), {"position": 1})
     assert exported(world) == {"filename=/0", "filename=/1"}
@@ -117,7 +117,7 @@ def test_the_time_of_the_change_at_the_source_is_a_series_too():
     """Two numbers, one of which is the time as well."""
     offset = {"incrementing": 1, "timestamp": 1_700_000_000_000}
     tables = [{"protocol": "1", "table": name} for name in ("a", "b")]
-    world = world_of(
+    world = build_world(
         source("jdbc", class_name="JdbcSource"), series_max=2 * (PER_SOURCE_PARTITION + 3) - 1
     )
     world.commit("jdbc", tables[0], offset)
@@ -158,7 +158,7 @@ def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
 
 
 def test_it_reckons_with_the_series_that_there_are():
-    world, known = world_of(mirror(), source("files"), series_max=10_000), Counter()
+    world, known = build_world(mirror(), source("files"), series_max=10_000), Counter()
     flows_on(world, 2)
     assert series(world, known) > 0
     world.commit("files", FILE, {"position": 1})
@@ -175,16 +175,16 @@ def test_one_that_is_known_by_another_spelling_of_its_key_only_counts_as_one_wit
 
 
 def test_each_connector_has_a_budget_of_its_own():
-    world = world_of(source("a"), source("b"), series_max=ONE_FILE)
+    world = build_world(source("a"), source("b"), series_max=ONE_FILE)
     for name in ("a", "b"):
         world.commit(name, file(0), {"position": 1})
     assert len(rows(world, "source_offset_commits_total")) == 2
     assert cut(world) == 0
 
 
-def test_what_stands_in_two_topics_is_one_budget():
+def test_what_is_in_two_topics_is_one_budget():
     """Its own topic's partitions, and the shadows of the cluster's."""
-    world = world_of(source("files", dedicated_offsets_topic="own"), series_max=ONE_FILE)
+    world = build_world(source("files", dedicated_offsets_topic="own"), series_max=ONE_FILE)
     world.tail(topic=OWN, whole=True)
     world.commit("files", file(0), {"position": 1}, topic=OWN)
     world.commit("files", file(1), {"position": 1})
@@ -237,7 +237,7 @@ def test_what_was_cut_is_not_counted_again_after_an_outage():
 
 
 def two_mirrored(series_max: int, *, by_topic: bool = False) -> World:
-    world = world_of(replace(mirror(), tasks=()), series_max=series_max, by_topic=by_topic)
+    world = build_world(replace(mirror(), tasks=()), series_max=series_max, by_topic=by_topic)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
     world.ends({TopicPartition("orders", number): LogBounds(0, 100, 100) for number in (0, 1)})
@@ -256,7 +256,7 @@ def test_a_flow_beyond_its_budget_is_summed_up_by_topic():
     assert cut(world) == 2
 
 
-def test_a_flow_that_is_summed_up_by_wish_lost_nothing():
+def test_a_flow_that_is_summed_up_by_request_lost_nothing():
     world = two_mirrored(1, by_topic=True)
     assert len(rows(world, "mm2_topic_replication_lag_records")) == 1
     assert cut(world) == 0
@@ -273,7 +273,7 @@ def test_what_else_a_flows_connector_holds_is_bounded_too(by_topic):
 
 
 def test_a_flow_that_falls_back_does_so_whatever_the_others_do():
-    world = world_of(mirror(), source("files"), series_max=ONE_FILE)
+    world = build_world(mirror(), source("files"), series_max=ONE_FILE)
     world.commit("mm2", orders(), {"offset": 9})
     world.commit("files", file(0), {"position": 1})
     assert exported(world) == {"filename=/0"}
@@ -281,7 +281,7 @@ def test_a_flow_that_falls_back_does_so_whatever_the_others_do():
 
 
 def test_only_what_a_flow_that_falls_back_holds_is_counted():
-    world = world_of(mirror(), mirror("mm3"), series_max=ONE_MIRRORED)
+    world = build_world(mirror(), mirror("mm3"), series_max=ONE_MIRRORED)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
     world.commit("mm3", orders(), {"offset": 9})
@@ -290,7 +290,7 @@ def test_only_what_a_flow_that_falls_back_holds_is_counted():
 
 
 def test_offsets_like_a_flows_of_a_connector_that_is_none_are_bounded_as_any():
-    world = world_of(source("mm2"), series_max=ONE_FILE)
+    world = build_world(source("mm2"), series_max=ONE_FILE)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
     assert len(exported(world)) == 1
@@ -298,7 +298,7 @@ def test_offsets_like_a_flows_of_a_connector_that_is_none_are_bounded_as_any():
 
 
 def test_the_budget_is_reckoned_again_when_a_flow_comes_or_goes():
-    world = world_of(source("mm2"), series_max=ONE_FILE)
+    world = build_world(source("mm2"), series_max=ONE_FILE)
     world.tail(record("mm2", orders(), {"offset": 9}, log_offset=1))
     assert world.snapshot().by_topic == frozenset()
     world.listed(mirror("mm2"))
@@ -308,7 +308,7 @@ def test_the_budget_is_reckoned_again_when_a_flow_comes_or_goes():
 
 
 def test_what_is_summed_up_leaves_the_budget_to_the_rest():
-    world = world_of(mirror(), series_max=ONE_FILE, by_topic=True)
+    world = build_world(mirror(), series_max=ONE_FILE, by_topic=True)
     world.commit("mm2", orders(), {"offset": 9})
     for number in range(2):
         world.commit("mm2", file(number), {"position": 1})
@@ -316,7 +316,7 @@ def test_what_is_summed_up_leaves_the_budget_to_the_rest():
 
 
 def test_a_forgotten_partition_has_no_position_to_pay_for():
-    world = world_of(source("files"), series_max=ONE_FILE + PER_SOURCE_PARTITION)
+    world = build_world(source("files"), series_max=ONE_FILE + PER_SOURCE_PARTITION)
     for number in range(2):
         world.commit("files", file(number), {"position": 1})
     assert exported(world) == {"filename=/0"}
@@ -325,7 +325,7 @@ def test_a_forgotten_partition_has_no_position_to_pay_for():
 
 
 def test_a_forgotten_partition_leaves_what_it_does_not_need_to_the_next():
-    world = world_of(source("files"), series_max=PER_SOURCE_PARTITION + ONE_FILE)
+    world = build_world(source("files"), series_max=PER_SOURCE_PARTITION + ONE_FILE)
     for number in range(3):
         world.commit("files", file(number), {"position": 1})
     world.commit("files", file(0), None)
@@ -335,7 +335,7 @@ def test_a_forgotten_partition_leaves_what_it_does_not_need_to_the_next():
 @pytest.mark.parametrize(("room", "fits"), [(0, True), (-1, False)])
 def test_a_position_that_a_flow_forgot_is_not_paid_for_either(room, fits):
     forgotten = PER_SOURCE_PARTITION + PER_MIRROR_PARTITION
-    world = world_of(mirror(), series_max=ONE_MIRRORED + forgotten + room)
+    world = build_world(mirror(), series_max=ONE_MIRRORED + forgotten + room)
     world.commit("mm2", orders(0), {"offset": 9})
     world.commit("mm2", orders(1), {"offset": 9})
     world.commit("mm2", orders(1), None)
@@ -343,7 +343,7 @@ def test_a_position_that_a_flow_forgot_is_not_paid_for_either(room, fits):
 
 
 def test_what_a_flow_copies_and_never_committed_counts_too():
-    world = world_of(mirror(), series_max=ONE_MIRRORED + PER_MIRROR_PARTITION)
+    world = build_world(mirror(), series_max=ONE_MIRRORED + PER_MIRROR_PARTITION)
     world.commit("mm2", orders(0), {"offset": 9})
     world.assigned(0, 1)
     assert world.snapshot().by_topic == frozenset()
@@ -354,8 +354,8 @@ def test_what_a_flow_copies_and_never_committed_counts_too():
 
 
 @pytest.mark.parametrize("by_topic", [True, False])
-def test_a_flow_of_which_a_position_cannot_be_told_is_known_in_part(by_topic):
-    world = world_of(mirror(), series_max=1000, by_topic=by_topic)
+def test_a_flow_of_which_a_position_cannot_be_reported_is_known_in_part(by_topic):
+    world = build_world(mirror(), series_max=1000, by_topic=by_topic)
     world.commit("mm2", orders(0), {"offset": 9})
     assert world.snapshot().partial == frozenset()
     world.commit("mm2", orders(1), {"offset": "nine"})
@@ -407,11 +407,11 @@ def named(snapshot: Snapshot, name: str) -> set[tuple[str, ...]]:
     return {labels for metric, labels in families_of(snapshot) if metric == name}
 
 
-def shown_tasks(snapshot: Snapshot) -> set[tuple[str, str]]:
+def list_tasks(snapshot: Snapshot) -> set[tuple[str, str]]:
     return {labels[1:3] for labels in named(snapshot, "task_state")}
 
 
-def groups_left_out(snapshot: Snapshot) -> list[SeriesGroup]:
+def list_omitted_groups(snapshot: Snapshot) -> list[SeriesGroup]:
     return [series.group for series in snapshot.left_out]
 
 
@@ -440,7 +440,7 @@ def test_tasks_that_run_give_way_first_and_connector_tasks_counts_them_all():
     room = room_for(three_tasks().snapshot())
     assert families_of(three_tasks(series_max=room).snapshot()) == whole
     snapshot = three_tasks(series_max=room - 1).snapshot()
-    assert shown_tasks(snapshot) == {("a", "1")}
+    assert list_tasks(snapshot) == {("a", "1")}
     result = families_of(snapshot)
     assert result["task_state", ("lab", "a", "1", "failed")] == 1
     assert result["connector_tasks", ("lab", "a", "running")] == 2
@@ -454,17 +454,17 @@ def test_the_connector_with_the_most_of_them_gives_way_first():
     connectors = [source(name, tasks=tasks(*["running"] * n)) for name, n in names.items()]
     room = room_for(listed(*connectors).snapshot())
     world = listed(*connectors, series_max=room - 1)
-    assert shown_tasks(world.snapshot()) == {("few", "0"), ("some", "0"), ("some", "1")}
+    assert list_tasks(world.snapshot()) == {("few", "0"), ("some", "0"), ("some", "1")}
     world = listed(*connectors, series_max=room - 3 * PER_TASK - 1)
-    assert shown_tasks(world.snapshot()) == {("few", "0")}
+    assert list_tasks(world.snapshot()) == {("few", "0")}
 
 
 def test_tasks_that_do_not_run_give_way_before_connectors_do():
     connectors = [source(name, tasks=tasks("failed")) for name in ("a", "b")]
     room = room_for(listed(*connectors).snapshot())
-    assert shown_tasks(listed(*connectors, series_max=room).snapshot()) == {("a", "0"), ("b", "0")}
+    assert list_tasks(listed(*connectors, series_max=room).snapshot()) == {("a", "0"), ("b", "0")}
     snapshot = listed(*connectors, series_max=room - 1).snapshot()
-    assert shown_tasks(snapshot) == {("b", "0")}
+    assert list_tasks(snapshot) == {("b", "0")}
     assert len(named(snapshot, "connector_state")) == 12
 
 
@@ -504,7 +504,7 @@ def test_one_connector_may_have_so_many_tasks_alone():
     connector = source("a", tasks=tasks(*states))
     for limit, output in ((36, 6), (35, 2), (12, 2), (11, 0)):
         snapshot = listed(connector, series_per_connector_max=limit).snapshot()
-        assert len(shown_tasks(snapshot)) == output
+        assert len(list_tasks(snapshot)) == output
         limits = {series.limit for series in snapshot.left_out}
         assert limits == ({"series_per_connector_max"} if output < 6 else set())
 
@@ -570,7 +570,7 @@ def test_whatever_the_limit_series_stay_below_it_and_none_is_of_a_part():
     observed = set()
     for room in range(len(whole) + 60, 0, -7):
         snapshot = judged(limited(world, room))
-        observed.update(groups_left_out(snapshot))
+        observed.update(list_omitted_groups(snapshot))
         result = families_of(snapshot)
         bounded = [
             item for item in result if item[0] not in NEVER_LEFT_OUT and item[1][:1] == ("lab",)
@@ -605,7 +605,7 @@ def test_whatever_the_limit_series_stay_below_it_and_none_is_of_a_part():
 def test_groups_give_way_in_their_order():
     world, order = busy(), dict[SeriesGroup, int]()
     for room in range(400, 0, -1):
-        for group in groups_left_out(limited(world, room)):
+        for group in list_omitted_groups(limited(world, room)):
             order.setdefault(group, room)
     assert [group for group, _ in sorted(order.items(), key=lambda item: -item[1])] == list(
         SeriesGroup
@@ -655,7 +655,7 @@ def test_what_was_cut_is_counted_once_and_named():
     ]
 
 
-def test_that_nothing_tells_how_far_a_connector_is_is_a_warning():
+def test_that_nothing_reports_how_far_a_connector_is_is_a_warning():
     findings = judged(busy(series_max=1).snapshot()).findings
     (severity,) = {
         finding.severity for finding in findings if finding.name is FindingName.SERIES_DROPPED
@@ -697,7 +697,7 @@ def test_all_that_came_and_went_is_counted_again_only_if_too_many_would_have_to_
 def growing(world: World, running: int) -> bool:
     """With so many running tasks of a: are they shown?"""
     world.listed(source("a", tasks=tasks(*["running"] * running)), source("b", tasks=tasks()))
-    return bool(shown_tasks(world.snapshot()))
+    return bool(list_tasks(world.snapshot()))
 
 
 def test_series_return_once_there_is_room_to_spare():

@@ -21,7 +21,7 @@ def test_a_part_is_built_once_for_every_snapshot_with_the_same_views():
     assert replace(snapshot, at=9.0).index.mirror_partitions is built
 
 
-def test_other_views_are_indexed_anew():
+def test_other_views_are_indexed_again():
     before = replace(EMPTY_SNAPSHOT, mirror_partitions=(copied(1),), index_parts={})
     assert before.index.mirror_partitions == {MM2: [copied(1)]}
     after = replace(before, mirror_partitions=(copied(2),))

@@ -112,7 +112,7 @@ START = 1_763_712_000.0  # a full minute
 MIB = 1024 * 1024
 
 
-def seen(moment: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
+def build_snapshot(moment: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
     return replace(
         EMPTY_SNAPSHOT, at=moment, sink_partitions=(replace(SINK, connector=name, lag=lag),)
     )
@@ -124,54 +124,54 @@ def records(marks: TrendMarks) -> list[float | None]:
 
 def test_within_a_minute_there_is_one_mark():
     trends = Trends()
-    first = trends.add(seen(START, lag=1))
-    assert trends.add(seen(START + 59.9, lag=2)) is first
-    assert records(trends.add(seen(START + 60.0, lag=3))) == [1, 3]
+    first = trends.add(build_snapshot(START, lag=1))
+    assert trends.add(build_snapshot(START + 59.9, lag=2)) is first
+    assert records(trends.add(build_snapshot(START + 60.0, lag=3))) == [1, 3]
 
 
-def test_an_hour_is_kept_and_no_more():
+def test_an_hour_is_retained_and_no_more():
     trends = Trends()
     for minute in range(200):
-        trends.add(seen(START + minute * MARK_INTERVAL_S, lag=minute))
+        trends.add(build_snapshot(START + minute * MARK_INTERVAL_S, lag=minute))
     assert records(trends.marks) == list(range(200 - MARKS_MAX, 200))
 
 
 def test_what_is_not_known_is_a_gap_and_not_0():
     trends = Trends()
     for minute, lag in enumerate((4, None, 0)):
-        trends.add(seen(START + minute * MARK_INTERVAL_S, lag=lag))
+        trends.add(build_snapshot(START + minute * MARK_INTERVAL_S, lag=lag))
     assert records(trends.marks) == [4, None, 0]
 
 
 def test_minutes_that_nobody_saw_are_not_filled():
     trends = Trends()
-    trends.add(seen(START))
-    trends.add(seen(START + 10 * MARK_INTERVAL_S))
+    trends.add(build_snapshot(START))
+    trends.add(build_snapshot(START + 10 * MARK_INTERVAL_S))
     assert [mark.at - START for mark in trends.marks] == [0.0, 600.0]
 
 
 def test_after_a_pause_of_an_hour_nothing_old_is_left():
     trends = Trends()
-    trends.add(seen(START))
-    assert [mark.at for mark in trends.add(seen(START + 3600.0))] == [START + 3600.0]
+    trends.add(build_snapshot(START))
+    assert [mark.at for mark in trends.add(build_snapshot(START + 3600.0))] == [START + 3600.0]
 
 
 def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
     trends = Trends()
     for minute in range(5):
-        trends.add(seen(START + minute * MARK_INTERVAL_S))
+        trends.add(build_snapshot(START + minute * MARK_INTERVAL_S))
     back = START + 2.5 * MARK_INTERVAL_S
-    assert [mark.at for mark in trends.add(seen(back))][-1] == back
+    assert [mark.at for mark in trends.add(build_snapshot(back))][-1] == back
     assert all(mark.at <= back for mark in trends.marks)
 
 
 def test_a_number_that_would_be_rounded_is_a_gap():
     trends = Trends()
-    assert records(trends.add(seen(START, lag=2**53 + 1))) == [None]
-    assert records(Trends().add(seen(START, lag=2**53))) == [2**53]
+    assert records(trends.add(build_snapshot(START, lag=2**53 + 1))) == [None]
+    assert records(Trends().add(build_snapshot(START, lag=2**53))) == [2**53]
 
 
-def test_a_source_is_told_by_the_time_since_it_advanced():
+def test_a_source_is_reported_by_the_time_since_it_advanced():
     view = replace(FORGOTTEN, advanced_at=START - 42.0)
     (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
     assert mark.connectors.keys == (("lab", "files"),)
@@ -186,7 +186,7 @@ def test_what_is_yet_to_advance_by_our_clock_is_not_quiet(before_s, quiet_s):
     assert unpack_numbers(mark.connectors.quiet_seconds) == (quiet_s,)
 
 
-def test_subjects_are_told_by_name():
+def test_subjects_are_reported_by_name():
     sinks = tuple(replace(SINK, connector=name) for name in "cab")
     (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert [name for _, name in mark.connectors.keys] == [*"abc"]

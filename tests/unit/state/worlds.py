@@ -259,7 +259,7 @@ class World:
 
     # --- tails -----------------------------------------------------------------------------------
 
-    def found(self, topic: KafkaTopic = OFFSETS, *, cluster: str = "lab") -> None:
+    def find_topic(self, topic: KafkaTopic = OFFSETS, *, cluster: str = "lab") -> None:
         self.see(OffsetsTopicFound(connect_cluster=cluster, topic=topic))
 
     def tail(
@@ -350,7 +350,7 @@ class World:
 
     # --- log ends, groups ------------------------------------------------------------------------
 
-    def ask_ends(self, kafka: str = "west") -> int:
+    def request_ends(self, kafka: str = "west") -> int:
         number = next(self._askings)
         self.see(LogEndsRequested(kafka=kafka, number=number))
         return number
@@ -367,7 +367,7 @@ class World:
         """The answer, to a question of now unless `number` names an earlier one. A number as
         `bounds` is the end of orders-0.
         """
-        request = self.ask_ends(kafka) if number is None else number
+        request = self.request_ends(kafka) if number is None else number
         if isinstance(bounds, int):
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
@@ -426,7 +426,7 @@ def files(**changes) -> World:
     """A world in which `files` is listed and its offsets topic was read, and was empty."""
     world = World(**changes)
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     return world
 
@@ -435,7 +435,7 @@ def mirrors(*connectors: Connector, **changes) -> World:
     """A world in which MM2 is listed, and its offsets and its syncs were read and were empty."""
     world = World(**changes)
     world.listed(*(connectors or (mirror(),)))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     return world

@@ -49,7 +49,7 @@ NAME = "mm2-source"
 
 
 @dataclass
-class Way:
+class MemoryStore:
     """An offset store with one mirror, over REST."""
 
     state: RequestedState | None = RequestedState.RUNNING
@@ -93,13 +93,13 @@ class Way:
         return None
 
 
-def way(
+def build_store(
     *held: tuple[str, str | None], state: RequestedState | None = RequestedState.RUNNING
-) -> Way:
-    return Way(state=state, held=tuple(PartitionOffset(*pair) for pair in held))
+) -> MemoryStore:
+    return MemoryStore(state=state, held=tuple(PartitionOffset(*pair) for pair in held))
 
 
-def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:
+def prepared(at: MemoryStore, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:
     request = OffsetsRequest(
         NAME, tuple(PartitionOffset(*pair) for pair in pairs), DocumentLocation(NAME)
     )
@@ -122,15 +122,17 @@ def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> Prepare
 def test_a_connector_is_stopped_and_is_then_what_it_was(
     state: RequestedState | None, around: tuple[ToState, ...]
 ) -> None:
-    plan = prepared(way((ORDERS, '{"offset":9}'), state=state), (ORDERS, '{"offset":5}')).plan
+    plan = prepared(
+        build_store((ORDERS, '{"offset":9}'), state=state), (ORDERS, '{"offset":5}')
+    ).plan
     assert plan is not None
     between = (Settle(), Freeze(), Alter((PartitionOffset(ORDERS, '{"offset":5}'),)))
     assert plan.steps == (*around[:1], *between, *around[1:])
     assert (plan.original, plan.final) == (state, state)
 
 
-def test_only_what_differs_is_asked_for() -> None:
-    offsets = way((ORDERS, '{"offset":9}'), (EU, '{"offset":3}'))
+def test_only_what_differs_is_requested() -> None:
+    offsets = build_store((ORDERS, '{"offset":9}'), (EU, '{"offset":3}'))
     change = prepared(offsets, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
     assert change.plan is not None
     assert Alter((PartitionOffset(EU, '{"offset":4}'),)) in change.plan.steps
@@ -139,25 +141,29 @@ def test_only_what_differs_is_asked_for() -> None:
 
 
 def test_what_is_so_already_makes_no_plan() -> None:
-    change = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'))
+    change = prepared(build_store((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'))
     assert (change.problems, change.changes, change.plan) == ((), (), None)
 
 
 def test_a_problem_makes_no_plan_and_shows_what_was_meant() -> None:
-    change = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9999}'))
+    change = prepared(build_store((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9999}'))
     assert change.plan is None
     assert [problem.where for problem in change.problems] == [f"{NAME}[0].offset.offset"]
     assert len(change.changes) == 1
 
 
-def test_a_connector_that_cannot_be_changed_is_not_looked_into_any_further() -> None:
+def test_a_connector_that_cannot_be_changed_is_not_inspected_any_further() -> None:
     request = OffsetsRequest("other", (), DocumentLocation("other"))
-    change = prepare_change(way(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
+    change = prepare_change(
+        build_store(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me")
+    )  # type: ignore[arg-type]
     assert [str(problem) for problem in change.problems] == ["other: is not there"]
 
 
 def test_a_whole_reset_removes_what_is_there_whatever_it_is() -> None:
-    change = prepared(way((ORDERS, '{"offset":9}'), ('{"odd":1}', "{}"), (EU, None)), whole=True)
+    change = prepared(
+        build_store((ORDERS, '{"offset":9}'), ('{"odd":1}', "{}"), (EU, None)), whole=True
+    )
     assert [item.partition for item in change.changes] == [ORDERS, '{"odd":1}']
     assert change.plan is not None
     assert Reset() in change.plan.steps
@@ -166,7 +172,9 @@ def test_a_whole_reset_removes_what_is_there_whatever_it_is() -> None:
 
 def test_what_is_to_be_done_besides_is_done_while_the_connector_is_stopped() -> None:
     besides = DeleteTopic("west", "syncs", "id")
-    plan = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'), also=(besides,)).plan
+    plan = prepared(
+        build_store((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'), also=(besides,)
+    ).plan
     assert plan is not None
     assert plan.steps[1:-1] == (Settle(), Freeze(), besides)
 
@@ -176,13 +184,13 @@ def frozen(*pairs: tuple[str, str]) -> FrozenOffsets:
 
 
 def test_what_has_moved_the_same_way_on_is_no_reason_to_go_back() -> None:
-    recheck = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":5}')).recheck
+    recheck = prepared(build_store((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":5}')).recheck
     assert recheck is not None
     assert recheck(frozen((ORDERS, '{"offset":4000}'))) == ()
 
 
 def test_a_skip_that_has_become_a_rewind_is_said() -> None:
-    recheck = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":50}')).recheck
+    recheck = prepared(build_store((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":50}')).recheck
     assert recheck is not None
     assert recheck(frozen((ORDERS, '{"offset":50}'))) == ()
     (answer,) = recheck(frozen((ORDERS, '{"offset":51}')))
@@ -190,7 +198,7 @@ def test_a_skip_that_has_become_a_rewind_is_said() -> None:
 
 
 def test_a_log_that_was_cut_meanwhile_is_said() -> None:
-    offsets = way((ORDERS, '{"offset":9}'))
+    offsets = build_store((ORDERS, '{"offset":9}'))
     recheck = prepared(offsets, (ORDERS, '{"offset":5}')).recheck
     assert recheck is not None
     logs = {TopicPartition("orders", 0): ReadableRange(1000, 5000)}
@@ -217,7 +225,7 @@ def test_what_is_the_same_or_not_named_is_no_change() -> None:
     assert compute_changes(NOW, (PartitionOffset(A, at(5)), PartitionOffset(C, None))) == ()
 
 
-def test_what_is_added_changed_and_removed_is_told_apart() -> None:
+def test_what_is_added_changed_and_removed_is_distinguished() -> None:
     changes = compute_changes(
         NOW, (PartitionOffset(C, at(1)), PartitionOffset(A, at(4)), PartitionOffset(B, None))
     )
@@ -290,14 +298,14 @@ def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
         (A, at(5), None, None),
     ],
 )
-def test_a_direction_is_told_where_the_connector_keeps_one(
+def test_a_direction_is_reported_where_the_connector_keeps_one(
     partition: str, before: str | None, after: str | None, order: Order | None
 ) -> None:
     assert compute_change(partition, before, after, class_name=FILES).order == order
 
 
 @pytest.mark.parametrize("class_name", ["", "MirrorSourceConnector"])
-def test_a_direction_of_mirrormaker_is_told_by_its_shape(class_name: str) -> None:
+def test_a_direction_of_mirrormaker_is_reported_by_its_shape(class_name: str) -> None:
     partition = '{"cluster":"w","partition":0,"topic":"t"}'
     change = compute_change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
     assert (change.order, change.distance) == (Order.AHEAD, 4)

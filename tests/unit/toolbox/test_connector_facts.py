@@ -76,7 +76,7 @@ def test_a_mirrors_logs_are_those_of_the_cluster_that_its_addresses_name(west, k
     assert facts.mirror is not None
 
 
-def test_the_configuration_can_name_what_no_address_tells(kafkas):
+def test_the_configuration_can_name_what_no_address_reports(kafkas):
     facts = gathered(kafkas, of(mirror()), upstream="west")
     assert facts.logs == {ORDERS: ReadableRange(0, 5)}
 
@@ -88,7 +88,7 @@ def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
     assert "under flows" in facts.unknown[0]
 
 
-def test_a_sink_reads_where_it_was_told_to_and_else_where_its_workers_are(west, kafkas):
+def test_a_sink_reads_where_it_was_reported_to_and_else_where_its_workers_are(west, kafkas):
     away = SinkSettings("connect-c", frozenset({west.bootstrap}))
     sink = ConnectorSettings(kind=ConnectorKind.SINK, class_name="S", sink=away)
     assert gathered(kafkas, sink).logs == {ORDERS: ReadableRange(0, 5)}
@@ -103,7 +103,7 @@ def test_a_sink_reads_where_it_was_told_to_and_else_where_its_workers_are(west, 
     assert "--kafka" in homeless.unknown[0]
 
 
-def test_of_other_sources_no_cluster_is_asked(kafkas):
+def test_of_other_sources_no_cluster_is_queried(kafkas):
     settings = ConnectorSettings(kind=ConnectorKind.SOURCE, class_name="F", filename="/in")
     facts = gathered(kafkas, settings)
     assert (facts.topics, facts.unknown, facts.filename) == (None, (), "/in")
@@ -115,7 +115,7 @@ def test_without_a_configuration_nothing_is_known_and_that_is_said(kafkas):
     assert "--connect" in facts.unknown[0]
 
 
-def test_a_position_is_as_old_as_the_record_that_stands_there(kafkas):
+def test_a_position_is_as_old_as_the_record_that_is_there(kafkas):
     partition = connector_facts.read_record_times(kafkas, "west", {ORDERS: 3}, committed=False)
     assert partition == {ORDERS: 103.0}
     assert connector_facts.read_record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}

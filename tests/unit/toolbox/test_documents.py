@@ -124,7 +124,7 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
         (b"[" * 100_000, ["$: nested too deeply for an offset"]),
     ],
 )
-def test_what_is_no_document_is_told_with_its_place(raw: bytes, answer: list[str]) -> None:
+def test_what_is_no_document_is_reported_with_its_place(raw: bytes, answer: list[str]) -> None:
     assert mistakes(raw) == answer
 
 
@@ -133,7 +133,7 @@ def test_a_number_of_thousands_of_digits_is_a_mistake_and_no_crash() -> None:
     assert mistake.startswith("$: not JSON that Connect can keep")
 
 
-def test_all_mistakes_are_told_at_once_and_a_misspelt_name_with_what_it_meant() -> None:
+def test_all_mistakes_are_reported_at_once_and_a_misspelt_name_with_what_it_meant() -> None:
     document = parse_document(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
     assert isinstance(document, tuple)
     assert [problem.where for problem in document] == ["a[0].ofset", "a[0]", "b"]
@@ -303,7 +303,7 @@ def test_two_connectors_do_not_become_one() -> None:
     ]
 
 
-def test_a_name_that_is_not_in_the_document_is_told_with_the_nearest() -> None:
+def test_a_name_that_is_not_in_the_document_is_reported_with_the_nearest() -> None:
     assert said(rename_document(document(mirror_west=[]), {"miror_west": "x"}, {})) == [
         "--rename: the document has no miror_west; did you mean mirror_west?"
     ]

@@ -86,7 +86,7 @@ def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[
         (RequestedState.STOPPED, "STOPPED"),
     ],
 )
-def test_it_begins_at_its_offsets_in_the_state_that_is_asked_for(worker, tmp_path, state, expected):
+def test_it_begins_at_its_offsets_in_the_state_that_is_requested(worker, tmp_path, state, expected):
     result, _ = carried_out(prepared(worker, state=state), tmp_path)
     assert result.ending is PlanStatus.SUCCEEDED
     assert worker.connectors["new"].state == expected
@@ -189,7 +189,7 @@ def test_a_class_that_may_be_a_plugin_that_cannot_be_read_is_not_said_to_be_miss
         prepared(worker)
 
 
-def test_a_cluster_that_cannot_create_stopped_is_told_how_to_by_hand(worker):
+def test_a_cluster_that_cannot_create_stopped_is_advised_how_to_by_hand(worker):
     worker.version = "3.6.2"
     (problem,) = prepared(worker).problems
     assert "3.6.2" in str(problem)

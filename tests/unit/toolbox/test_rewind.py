@@ -55,7 +55,7 @@ def test_what_is_wrong_with_the_offsets_of_that_moment_is_refused_first():
     assert change.prepared.plan is None
 
 
-def test_the_count_is_made_again_once_it_has_stopped():
+def test_the_count_is_recreated_once_it_has_stopped():
     world = World(state=RequestedState.PAUSED)
     recheck = rewound(world, pair(4000, ORDERS)).prepared.recheck
     assert recheck is not None

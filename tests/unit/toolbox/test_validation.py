@@ -112,7 +112,9 @@ ACCEPTED_THOUGH_WRONG = {
 }
 
 
-def found(case: dict[str, object], facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
+def validate_patch(
+    case: dict[str, object], facts: ValidationFacts
+) -> tuple[ValidationProblem, ...]:
     """What we say of a PATCH body, all the way."""
     connector = str(case["connector"])
     document = documents.parse_document(str(case["body"]).encode(), patch_of=connector)
@@ -124,19 +126,19 @@ def found(case: dict[str, object], facts: ValidationFacts) -> tuple[ValidationPr
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_every_request_is_refused_unless_it_is_sound(case: dict[str, object]) -> None:
-    messages = found(case, WORLDS[str(case["connector"])])
+    messages = validate_patch(case, WORLDS[str(case["connector"])])
     assert bool(messages) == (case["case"] not in SOUND)
     assert all(problem.wrong for problem in messages)
 
 
 @pytest.mark.parametrize("name", ACCEPTED_THOUGH_WRONG)
-def test_what_connect_accepts_though_it_is_wrong_is_told_with_what_would_be_right(
+def test_what_connect_accepts_though_it_is_wrong_is_reported_with_what_would_be_right(
     name: str,
 ) -> None:
     case = next(case for case in CASES if case["case"] == name)
     assert case["status"] == 200
     where, wrong, right = ACCEPTED_THOUGH_WRONG[name]
-    (problem,) = found(case, WORLDS[str(case["connector"])])
+    (problem,) = validate_patch(case, WORLDS[str(case["connector"])])
     assert problem.where == where
     assert problem.wrong == wrong
     assert right in problem.right
@@ -147,7 +149,7 @@ def test_no_case_that_connect_accepts_is_left_unjudged() -> None:
     assert accepted == SOUND | set(ACCEPTED_THOUGH_WRONG)
 
 
-def ask(
+def validate(
     facts: ValidationFacts, *pairs: tuple[str, str | None], allow_new: bool = False
 ) -> list[str]:
     request = OffsetsRequest(
@@ -182,7 +184,7 @@ def test_a_mirror_has_copied_a_record_that_is_there_or_the_one_before_the_first(
     offset: int, ends: str | None
 ) -> None:
     facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(100, 5000)})
-    answer = ask(facts, (ORDERS, f'{{"offset":{offset}}}'))
+    answer = validate(facts, (ORDERS, f'{{"offset":{offset}}}'))
     assert [line.split(";")[0] for line in answer] == ([] if ends is None else [ends])
 
 
@@ -192,12 +194,12 @@ def test_a_sink_reads_a_record_next_that_is_there_or_the_one_to_come(
 ) -> None:
     facts = sink(logs={TopicPartition("tlines", 0): ReadableRange(100, 500)})
     pair = ('{"kafka_partition":0,"kafka_topic":"tlines"}', f'{{"kafka_offset":{offset}}}')
-    assert (ask(facts, pair) == []) is sound
+    assert (validate(facts, pair) == []) is sound
 
 
 def test_of_an_empty_partition_no_record_can_have_been_copied() -> None:
     facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(0, 0)})
-    (answer,) = ask(facts, (ORDERS, '{"offset":0}'))
+    (answer,) = validate(facts, (ORDERS, '{"offset":0}'))
     assert answer.endswith(
         "orders-0 is empty, its next record will be 0; only null: null starts at the first record"
     )
@@ -205,7 +207,7 @@ def test_of_an_empty_partition_no_record_can_have_been_copied() -> None:
 
 def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
     facts = mirror(mirror=mirror_settings(from_start=False))
-    (answer,) = ask(facts, (ORDERS, '{"offset":5000}'))
+    (answer,) = validate(facts, (ORDERS, '{"offset":5000}'))
     assert answer.endswith("null starts at the END")
     (note,) = collect_notes(
         OffsetsRequest("c", (PartitionOffset(ORDERS, None),), DocumentLocation("c")), facts
@@ -215,7 +217,7 @@ def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
 
 def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
     pair = (ORDERS, '{"offset":0}')
-    assert ask(mirror(), pair) == []
+    assert validate(mirror(), pair) == []
     (note,) = collect_notes(
         OffsetsRequest("c", (PartitionOffset(*pair),), DocumentLocation("c")), mirror()
     )
@@ -225,15 +227,15 @@ def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
 def test_a_file_that_nobody_names_may_be_one_that_was_read_before() -> None:
     facts = file_source(filename=None)
     pair = ('{"filename":"/other"}', '{"position":0}')
-    assert ask(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
-    (answer,) = ask(facts, pair)
+    assert validate(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
+    (answer,) = validate(facts, pair)
     assert "never there before" in answer
-    assert ask(facts, pair, allow_new=True) == []
-    assert ask(facts, (pair[0], None)) == []
+    assert validate(facts, pair, allow_new=True) == []
+    assert validate(facts, (pair[0], None)) == []
 
 
-def test_all_problems_are_told_at_once() -> None:
-    answer = ask(
+def test_all_problems_are_reported_at_once() -> None:
+    answer = validate(
         mirror(),
         ('{"cluster":"north","partition":7,"topic":"orders"}', '{"offset":1}'),
         ('{"cluster":"west","partition":0,"topic":"ordres"}', '{"offset":"1"}'),
@@ -247,24 +249,24 @@ def test_all_problems_are_told_at_once() -> None:
     assert "did you mean orders?" in answer[2]
 
 
-def test_a_topic_named_as_it_is_called_downstream_is_told_its_name_upstream() -> None:
-    (answer,) = ask(mirror(), ('{"cluster":"west","partition":0,"topic":"west.orders"}', None))
+def test_a_topic_named_as_it_is_called_downstream_is_reported_its_name_upstream() -> None:
+    (answer,) = validate(mirror(), ('{"cluster":"west","partition":0,"topic":"west.orders"}', None))
     assert answer.endswith("upstream it is orders")
 
 
 def test_what_is_not_known_is_refused_once_with_what_to_configure() -> None:
     facts = mirror(topics=None, logs={}, unknown=("add a cluster with 127.0.0.1:29192 to kafka:",))
-    (answer,) = ask(
+    (answer,) = validate(
         facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}')
     )
     assert answer.startswith("c: the first and last record of orders-0, x-0 cannot be read")
     assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in answer
 
 
-def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -> None:
+def test_what_is_not_known_is_written_unchecked_only_where_that_is_requested() -> None:
     facts = mirror(topics=None, logs={}, mirror=None)
-    assert len(ask(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
-    assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
+    assert len(validate(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
+    assert validate(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
     request = OffsetsRequest(
         "c", (PartitionOffset(ORDERS, '{"offset":1}'),), DocumentLocation("c"), allow_new=True
     )
@@ -272,17 +274,17 @@ def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -
     assert "orders-0 has records of these offsets could not be read" in note
 
 
-def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
+def test_a_connector_of_which_nobody_reports_the_type_may_be_a_mirror() -> None:
     facts = ValidationFacts(
         "c", ConnectorKind.UNKNOWN, "", present=(PartitionOffset(ORDERS, '{"offset":1}'),)
     )
-    (answer,) = ask(facts, (ORDERS, '{"offset":2}'))
+    (answer,) = validate(facts, (ORDERS, '{"offset":2}'))
     assert "orders-0 cannot be read" in answer
-    assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
+    assert validate(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
 
 
 def test_a_partition_that_is_removed_needs_no_log() -> None:
-    assert ask(mirror(topics=None, logs={}), (ORDERS, None)) == []
+    assert validate(mirror(topics=None, logs={}), (ORDERS, None)) == []
     assert find_named_partitions((PartitionOffset(ORDERS, None),)) == frozenset()
     assert find_named_partitions((PartitionOffset(ORDERS, "{}"),)) == {TopicPartition("orders", 0)}
 
@@ -290,22 +292,22 @@ def test_a_partition_that_is_removed_needs_no_log() -> None:
 def test_a_dead_entry_can_be_removed_whatever_it_looks_like() -> None:
     dead = '{"cluster":"north","partition":"0","topic":"orders","x":1}'
     facts = mirror(present=(PartitionOffset(dead, '{"offset":4000}'),))
-    assert ask(facts, (dead, None)) == []
-    assert ask(facts, (dead, '{"offset":3}')) != []
+    assert validate(facts, (dead, None)) == []
+    assert validate(facts, (dead, '{"offset":3}')) != []
 
 
 def test_a_topic_that_no_task_copies_is_refused_unless_that_is_about_to_change() -> None:
     facts = mirror(assigned=frozenset({TopicPartition("orders", 0)}))
     pair = ('{"cluster":"west","partition":1,"topic":"payments"}', '{"offset":3}')
-    (answer,) = ask(facts, pair)
+    (answer,) = validate(facts, pair)
     assert "none of its tasks copies payments-1; it copies: orders" in answer
-    assert ask(facts, pair, allow_new=True) == []
-    assert ask(replace(facts, assigned=None), pair) == []
+    assert validate(facts, pair, allow_new=True) == []
+    assert validate(replace(facts, assigned=None), pair) == []
 
 
 def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
     pair = ('{"kafka_partition":0,"kafka_topic":"lines"}', '{"kafka_offset":3}')
-    (answer,) = ask(sink(), pair)
+    (answer,) = validate(sink(), pair)
     assert "it does not read lines; it reads: tlines" in answer
 
 
@@ -321,62 +323,64 @@ def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
 )
 def test_a_partition_is_one_that_the_topic_has(partition: str, text: str | None) -> None:
     where = f'{{"cluster":"west","partition":{partition},"topic":"orders"}}'
-    answer = ask(mirror(), (where, '{"offset":1}'))
+    answer = validate(mirror(), (where, '{"offset":1}'))
     assert answer == ([] if text is None else [f"c[0].partition.partition: {text}"])
 
 
 @pytest.mark.parametrize(("topic", "right"), [("7", '"topic": "7"'), ("null", '"topic": "…"')])
 def test_a_topic_is_a_text(topic: str, right: str) -> None:
-    (answer,) = ask(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
+    (answer,) = validate(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
     assert answer == f"c[0].partition.topic: {topic} is no text; {right}"
 
 
 def test_the_number_of_a_partition_is_no_truth_value() -> None:
-    (answer,) = ask(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
+    (answer,) = validate(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
     assert "true is no whole number" in answer
 
 
 def test_a_connector_of_an_unknown_type_may_use_the_partitions_that_it_has_used() -> None:
-    assert ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":3,"mark":"b"}')) == []
-    (answer,) = ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'))
+    assert validate(unknown_type(), ('{"shard":"eu-1"}', '{"at":3,"mark":"b"}')) == []
+    (answer,) = validate(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'))
     assert answer == (
         'c[0].partition: never there before; did you mean {"shard":"eu-1"}?; '
         "--allow-new if it is to be made"
     )
-    assert ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'), allow_new=True) == []
+    assert validate(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'), allow_new=True) == []
 
 
 def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
-    (answer,) = ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":"3","mark":"b"}'))
+    (answer,) = validate(unknown_type(), ('{"shard":"eu-1"}', '{"at":"3","mark":"b"}'))
     assert answer.startswith('c[0].offset.at: "3" is a text, where it has 17; a whole number')
 
 
 def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
     jdbc = unknown_type(present=(), class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
-    (answer,) = ask(jdbc, pair, allow_new=True)
+    (answer,) = validate(jdbc, pair, allow_new=True)
     assert "at which its task would fail" in answer
-    assert ask(unknown_type(present=()), pair, allow_new=True) == []  # another class may take it
+    assert (
+        validate(unknown_type(present=()), pair, allow_new=True) == []
+    )  # another class may take it
 
 
-def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is_asked_for() -> (
+def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is_requested() -> (
     None
 ):
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
     nameless = unknown_type(present=(PartitionOffset(*pair),), class_name="")
-    (answer,) = ask(nameless, pair)
+    (answer,) = validate(nameless, pair)
     assert "at which a task of jdbc would fail" in answer
     assert "--allow-new" in answer
-    assert ask(nameless, pair, allow_new=True) == []
+    assert validate(nameless, pair, allow_new=True) == []
 
 
-def test_a_key_whose_bytes_nobody_can_tell_is_not_made() -> None:
-    (answer,) = ask(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
+def test_a_key_whose_bytes_nobody_can_report_is_not_made() -> None:
+    (answer,) = validate(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
     assert "the bytes under which" in answer
 
 
 @pytest.mark.parametrize("kind", ["Checkpoint", "Heartbeat"])
-def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
+def test_a_connector_whose_offsets_nobody_reads_is_reported_so(kind: str) -> None:
     partition = {
         "Checkpoint": '{"group":"g","partition":0,"topic":"west.orders"}',
         "Heartbeat": '{"sourceClusterAlias":"west","targetClusterAlias":"east"}',
@@ -387,24 +391,26 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
         class_name=f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
         present=(PartitionOffset(partition, '{"offset":0}'),),
     )
-    (answer,) = ask(facts, (partition, '{"offset":5}'))
+    (answer,) = validate(facts, (partition, '{"offset":5}'))
     assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in answer
-    assert len(ask(facts, (partition, '{"offset":false}'))) == 1
-    assert ask(facts, (partition, None)) == []
-    assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
+    assert len(validate(facts, (partition, '{"offset":false}'))) == 1
+    assert validate(facts, (partition, None)) == []
+    assert validate(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
     (note,) = collect_notes(
         OffsetsRequest("c", (PartitionOffset(partition, None),), DocumentLocation("c")), facts
     )
     assert "this changes nothing" in note
 
 
-def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_meant() -> None:
+def test_ten_thousand_wrong_partitions_are_all_reported_and_the_first_with_what_was_meant() -> None:
     count = 10_000
     present = tuple(
         PartitionOffset(f'{{"shard":"eu-{number}"}}', '{"at":1}') for number in range(count)
     )
     facts = unknown_type(present=present)
-    answer = ask(facts, *((f'{{"shard":"us-{number}"}}', '{"at":1}') for number in range(count)))
+    answer = validate(
+        facts, *((f'{{"shard":"us-{number}"}}', '{"at":1}') for number in range(count))
+    )
     assert len(answer) == count
     assert "did you mean" in answer[0]
     assert answer[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
@@ -419,7 +425,7 @@ def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_
 
 def test_nothing_to_remove_is_said_and_not_refused() -> None:
     facts = replace(mirror(), present=())
-    assert ask(facts, (ORDERS, None)) == []
+    assert validate(facts, (ORDERS, None)) == []
     (note,) = collect_notes(
         OffsetsRequest("c", (PartitionOffset(ORDERS, None),), DocumentLocation("c")), facts
     )

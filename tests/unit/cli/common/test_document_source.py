@@ -29,8 +29,8 @@ from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadS
 from offsetwatch.serve.metrics.families import ConfigReloadStatus
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
 from tests.changed import replace
-from tests.fakes.connect import Made, serving
-from tests.unit.remedy.services import Bureau
+from tests.fakes.connect import CreatedConnector, serving
+from tests.unit.remedy.services import ServiceBench
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED, SNAPSHOT
 from tests.unit.state.worlds import FILE, files
 
@@ -49,7 +49,7 @@ CONNECT = replace(
 )
 
 
-def seen(**more: Any) -> Snapshot:
+def build_snapshot(**more: Any) -> Snapshot:
     """As a daemon has it now."""
     return replace(SNAPSHOT, at=time.time(), connectors=(MM2,), inputs=(WEST,), **more)
 
@@ -63,7 +63,7 @@ def clusters() -> list[str]:
 @pytest.fixture
 def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     """A daemon's listener: its port, and in a list of one what it shows."""
-    rows = [seen()]
+    rows = [build_snapshot()]
     server = ReadServer(
         "127.0.0.1:0",
         snapshot=lambda: rows[0],
@@ -123,7 +123,7 @@ def frozen() -> Iterator[int]:
         (("connectors", "status"), "0:failed"),
     ],
 )
-def test_the_daemon_is_asked_first_and_named(tmp_path, daemon, verb, printed):
+def test_the_daemon_is_queried_first_and_named(tmp_path, daemon, verb, printed):
     done = typed(*verb, "-c", str(config(tmp_path, daemon[0])))
     assert printed in done.stdout
     by = rf"the daemon on 127\.0\.0\.1:{daemon[0]}, \d+ s old"
@@ -131,7 +131,7 @@ def test_the_daemon_is_asked_first_and_named(tmp_path, daemon, verb, printed):
     assert done.exit_code == 1
 
 
-def test_a_daemon_of_another_configuration_is_named_and_not_asked(tmp_path, daemon, clusters):
+def test_a_daemon_of_another_configuration_is_named_and_not_queried(tmp_path, daemon, clusters):
     path = config(tmp_path, daemon[0])
     clusters.append(format_cluster_hashes(load(path)))
     done = typed("status", "-c", str(path))
@@ -169,8 +169,10 @@ def test_what_the_daemon_cannot_read_is_named_with_address_cause_and_time(tmp_pa
     assert document["connectors"]["connectors"][0]["name"] == "mm2"
 
 
-def test_a_daemon_that_is_not_ready_tells_what_it_has(tmp_path, daemon):
-    daemon[1][0] = seen(ready=False, waiting_for=("log_ends west: waiting for a first attempt",))
+def test_a_daemon_that_is_not_ready_reports_what_it_has(tmp_path, daemon):
+    daemon[1][0] = build_snapshot(
+        ready=False, waiting_for=("log_ends west: waiting for a first attempt",)
+    )
     done = typed("status", "-c", str(config(tmp_path, daemon[0])))
     assert "mm2_silent_stall" in done.stdout
     assert done.exit_code == 1
@@ -215,9 +217,11 @@ def test_offsets_are_those_that_the_daemon_read_though_connect_is_down(tmp_path,
         pytest.param({"judgements": (replace(JUDGED, connect_cluster="other"),)}, id="of others"),
     ],
 )
-def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, output):
-    daemon[1][0] = seen(**output)
-    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+def test_a_daemon_that_cannot_report_is_not_believed(tmp_path, daemon, output):
+    daemon[1][0] = build_snapshot(**output)
+    with serving(
+        connectors={"files": CreatedConnector({"connector.class": "org.example.Source"})}
+    ) as near:
         where = str(config(tmp_path, daemon[0], near=near.url))
         done = typed("connectors", "status", "-c", where, "--timeout", "5")
     assert "by Connect itself, just now" in done.stdout
@@ -226,7 +230,7 @@ def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, output):
 
 
 def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
-    daemon[1][0] = replace(seen(), at=time.time() - 3600.0)
+    daemon[1][0] = replace(build_snapshot(), at=time.time() - 3600.0)
     done = typed("connectors", "status", "-c", str(config(tmp_path, daemon[0])), "--timeout", "5")
     assert isinstance(done.exception, NoReadableCluster)
     assert f"doctor --config {tmp_path}" in str(done.exception.advice)
@@ -244,8 +248,8 @@ def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
         (("offsets", "list"), r'\{"position":7\}'),
     ],
 )
-def test_one_cluster_of_two_is_frozen_and_the_other_is_told(tmp_path, frozen, verb, printed):
-    built = Made({"connector.class": "org.example.Source"}, failing=True)
+def test_one_cluster_of_two_is_frozen_and_the_other_is_reported(tmp_path, frozen, verb, printed):
+    built = CreatedConnector({"connector.class": "org.example.Source"}, failing=True)
     with serving(connectors={"files": built}) as near:
         near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
         where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
@@ -267,7 +271,9 @@ def test_where_nothing_answers_every_cluster_is_named_and_the_code_is_7(tmp_path
 
 
 @pytest.mark.parametrize("verb", [("status",), ("offsets", "list"), ("doctor",)])
-def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(tmp_path, verb):
+def test_a_port_on_which_nothing_listens_is_distinguished_from_a_cluster_that_is_frozen(
+    tmp_path, verb
+):
     where = str(config(tmp_path, free_port(), west=(port := free_port())))
     done = subprocess.run(
         [sys.executable, "-m", "offsetwatch", *verb, "-c", where, "--timeout", "9"],
@@ -283,7 +289,9 @@ def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(t
 
 
 def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp_path, frozen):
-    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+    with serving(
+        connectors={"files": CreatedConnector({"connector.class": "org.example.Source"})}
+    ) as near:
         where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
         done = process("explain", "orders", "-c", where)
     assert done.returncode == 7
@@ -321,8 +329,10 @@ STOP = ("plan", "create", "stop", "--because", "poison", "--connector", "files")
 
 @pytest.mark.parametrize("cluster", ["lab", "far"])
 def test_a_plan_needs_an_answer_of_the_clusters_of_its_connector_alone(tmp_path, frozen, cluster):
-    Bureau(tmp_path / "state")
-    with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
+    ServiceBench(tmp_path / "state")
+    with serving(
+        connectors={"files": CreatedConnector({"connector.class": "org.example.Source"})}
+    ) as near:
         near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
         where = config(tmp_path, free_port(), near=near.url, west=frozen)
         where.write_text(f"{where.read_text()}state_dir: {tmp_path / 'state'}\n")
@@ -404,13 +414,13 @@ def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
 
     info = (replace(FOUND, severity=Severity.INFO),)
     running = replace(MM2, tasks=(Task(0, "running"),))
-    daemon[1][0] = replace(seen(), findings=info, inputs=(), connectors=(running,))
+    daemon[1][0] = replace(build_snapshot(), findings=info, inputs=(), connectors=(running,))
     assert typed("status", "-c", str(config(tmp_path, daemon[0]))).exit_code == 0
 
 
 def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_path, daemon):
     newer = (replace(FOUND, name="unheard_of"), FOUND)
-    daemon[1][0] = replace(seen(), findings=newer, inputs=())
+    daemon[1][0] = replace(build_snapshot(), findings=newer, inputs=())
     result = typed("status", "-c", str(config(tmp_path, daemon[0])))
     assert result.exit_code == 1
     assert "unheard_of" in result.output

@@ -20,7 +20,7 @@ from offsetwatch.cli.common.live_output import iterate_with_progress, show_progr
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.changed import replace
-from tests.unit.cli.common.test_document_source import clusters, config, daemon, seen
+from tests.unit.cli.common.test_document_source import build_snapshot, clusters, config, daemon
 from tests.unit.serve.documents.test_findings import JUDGED
 from tests.unit.state.worlds import FILE, files
 
@@ -107,7 +107,7 @@ def test_an_output_longer_than_the_terminal_is_said_to_be(monkeypatch):
     assert "line-29" not in screen
 
 
-def test_what_does_not_answer_is_said_and_asked_again(capsys):
+def test_what_does_not_answer_is_said_and_queried_again(capsys):
     def fail(number: int) -> None:
         if number == 1:
             raise TargetUnreachable("west", "no answer", advice="start it")
@@ -144,7 +144,7 @@ def test_verbs_are_drawn_again_until_ctrl_c_and_end_with_0(tmp_path, daemon, mon
     world = files()
     world.commit("files", FILE, {"position": 9})
     more = {"source_partitions": world.snapshot().source_partitions}
-    daemon[1][0] = seen(**more, judgements=(replace(JUDGED),))
+    daemon[1][0] = build_snapshot(**more, judgements=(replace(JUDGED),))
     waits = Waits(2)
     monkeypatch.setattr(watch, "__defaults__", (waits,))
     where = ("-c", str(config(tmp_path, daemon[0])))
@@ -212,7 +212,7 @@ sys.stderr.write("left\\n")
 """
 
 
-def seen_on_a_terminal(code: str) -> bytes:
+def run_on_terminal(code: str) -> bytes:
     own, its = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     process = subprocess.Popen(
@@ -232,7 +232,7 @@ def seen_on_a_terminal(code: str) -> bytes:
 
 
 def test_a_bar_is_drawn_on_a_terminal_and_nothing_of_it_is_left() -> None:
-    observed = seen_on_a_terminal(ON_A_TERMINAL)
+    observed = run_on_terminal(ON_A_TERMINAL)
     assert b"reading records" in observed
     assert b"\x1b[2K" in observed  # erased again
     request, remaining = observed.index(b"asked\r\n"), observed.index(b"left\r\n")

@@ -37,7 +37,9 @@ def test_square_brackets_are_printed_as_they_are(capsys: pytest.CaptureFixture[s
         (90_061.0, "1 d 1 h"),
     ],
 )
-def test_an_age_is_told_in_its_two_largest_units(seconds: float | None, text: str | None) -> None:
+def test_an_age_is_reported_in_its_two_largest_units(
+    seconds: float | None, text: str | None
+) -> None:
     assert output.format_age(seconds) == text
 
 

@@ -17,7 +17,7 @@ from offsetwatch.model.topology import (
     TopicKind,
     Topology,
 )
-from tests.fakes.facts import FakeFacts, Made
+from tests.fakes.facts import FakeFacts, TopicTraits
 from tests.fakes.kafka import FakeKafka, FakeReader
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
@@ -27,7 +27,7 @@ CONFIGS, STATUS = KafkaTopic("east", "connect-configs"), KafkaTopic("east", "con
 CHECKPOINTS = KafkaTopic("east", "west.checkpoints.internal")
 
 
-class Site:
+class ChosenTopics:
     def __init__(self) -> None:
         self.kafka = FakeKafka()
         self.kafka.create(OFFSETS.topic)
@@ -49,71 +49,77 @@ class Site:
 
 
 @pytest.fixture
-def site() -> Site:
-    cluster = Site()
+def chosen_topics() -> ChosenTopics:
+    cluster = ChosenTopics()
     cluster.create(CONFIGS.topic, b"connector-jdbc", b"commit-jdbc")
     cluster.create(STATUS.topic, b"status-connector-jdbc")
     cluster.create(CHECKPOINTS.topic)
     return cluster
 
 
-def test_they_are_found_beside_the_offsets_topic_and_on_the_target(site: Site) -> None:
-    assert site.chosen() == {
+def test_they_are_found_beside_the_offsets_topic_and_on_the_target(
+    chosen_topics: ChosenTopics,
+) -> None:
+    assert chosen_topics.chosen() == {
         CONFIGS: AuxiliaryTopic(CONFIGS, TopicKind.CONFIGS, "lab"),
         STATUS: AuxiliaryTopic(STATUS, TopicKind.STATUS, "lab"),
         CHECKPOINTS: AuxiliaryTopic(CHECKPOINTS, TopicKind.CHECKPOINTS, None),
     }
 
 
-def test_what_is_not_there_is_not_read(site: Site) -> None:
+def test_what_is_not_there_is_not_read(chosen_topics: ChosenTopics) -> None:
     for topic in (STATUS, CHECKPOINTS):
-        site.kafka.delete(topic.topic)
-    assert set(site.chosen()) == {CONFIGS}
+        chosen_topics.kafka.delete(topic.topic)
+    assert set(chosen_topics.chosen()) == {CONFIGS}
 
 
-def test_a_topic_is_read_only_where_the_broker_lets_us(site: Site) -> None:
-    site.admin.made[STATUS.topic] = Made(operations=frozenset({"DESCRIBE"}))
-    site.admin.made[CHECKPOINTS.topic] = Made(hidden=True)
-    assert set(site.chosen()) == {CONFIGS}
+def test_a_topic_is_read_only_where_the_broker_lets_us(chosen_topics: ChosenTopics) -> None:
+    chosen_topics.admin.made[STATUS.topic] = TopicTraits(operations=frozenset({"DESCRIBE"}))
+    chosen_topics.admin.made[CHECKPOINTS.topic] = TopicTraits(hidden=True)
+    assert set(chosen_topics.chosen()) == {CONFIGS}
 
 
-def test_a_broker_that_says_nothing_of_what_is_allowed_is_taken_to_allow_it(site: Site) -> None:
-    site.admin.made[STATUS.topic] = Made(operations=None)
-    assert STATUS in site.chosen()
+def test_a_broker_that_says_nothing_of_what_is_allowed_is_taken_to_allow_it(
+    chosen_topics: ChosenTopics,
+) -> None:
+    chosen_topics.admin.made[STATUS.topic] = TopicTraits(operations=None)
+    assert STATUS in chosen_topics.chosen()
 
 
-def test_keys_of_something_else_make_it_somebody_elses(site: Site) -> None:
-    site.kafka.delete(STATUS.topic)
-    site.create(STATUS.topic, b"order-1", b"order-2")
-    assert STATUS not in site.chosen()
+def test_keys_of_something_else_make_it_somebody_elses(chosen_topics: ChosenTopics) -> None:
+    chosen_topics.kafka.delete(STATUS.topic)
+    chosen_topics.create(STATUS.topic, b"order-1", b"order-2")
+    assert STATUS not in chosen_topics.chosen()
 
 
-def test_of_two_that_look_alike_neither_is_taken(site: Site) -> None:
-    site.create("connect-statuses", b"status-connector-jdbc")
-    assert set(site.chosen()) == {CONFIGS, CHECKPOINTS}
-    assert STATUS in site.chosen(status_topic=STATUS.topic)
+def test_of_two_that_look_alike_neither_is_taken(chosen_topics: ChosenTopics) -> None:
+    chosen_topics.create("connect-statuses", b"status-connector-jdbc")
+    assert set(chosen_topics.chosen()) == {CONFIGS, CHECKPOINTS}
+    assert STATUS in chosen_topics.chosen(status_topic=STATUS.topic)
 
 
-def test_a_name_that_is_given_stands_in_the_place_of_the_usual_one(site: Site) -> None:
-    site.create("other-status")
-    result = site.chosen(status_topic="other-status")
+def test_a_name_that_is_given_is_in_the_place_of_the_usual_one(
+    chosen_topics: ChosenTopics,
+) -> None:
+    chosen_topics.create("other-status")
+    result = chosen_topics.chosen(status_topic="other-status")
     assert set(result) == {CONFIGS, KafkaTopic("east", "other-status"), CHECKPOINTS}
 
 
-def test_one_that_two_connect_clusters_claim_is_nobodys(site: Site) -> None:
+def test_one_that_two_connect_clusters_claim_is_nobodys(chosen_topics: ChosenTopics) -> None:
     two = Connect(name="two", kafka="east", url="http://127.0.0.1:2", status_topic=STATUS.topic)
-    assert set(site.chosen(TOPOLOGY, two)) == {CONFIGS, CHECKPOINTS}
+    assert set(chosen_topics.chosen(TOPOLOGY, two)) == {CONFIGS, CHECKPOINTS}
 
 
-def test_a_topic_of_offsets_is_never_one_of_them(site: Site) -> None:
-    assert OFFSETS not in site.chosen(config_topic=OFFSETS.topic)
+def test_a_topic_of_offsets_is_never_one_of_them(chosen_topics: ChosenTopics) -> None:
+    assert OFFSETS not in chosen_topics.chosen(config_topic=OFFSETS.topic)
 
 
 def test_a_cluster_that_is_away_costs_what_lies_there_and_nothing_else(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    chosen_topics: ChosenTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away() -> None:
         raise TargetUnreachable("east", "no broker answers")
 
-    monkeypatch.setattr(site.admin, "cluster", away)
-    assert set(site.chosen()) == {CHECKPOINTS}
+    monkeypatch.setattr(chosen_topics.admin, "cluster", away)
+    assert set(chosen_topics.chosen()) == {CHECKPOINTS}

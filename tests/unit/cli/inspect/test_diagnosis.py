@@ -33,7 +33,7 @@ FACTS = TopicFacts(
 CONFIGURED = {"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})}
 
 
-def told(*lines: DoctorCheck) -> list[tuple[str, str]]:
+def list_verdicts(*lines: DoctorCheck) -> list[tuple[str, str]]:
     return [(line.check, line.verdict) for line in lines]
 
 
@@ -127,7 +127,7 @@ def test_a_sink_that_consumes_elsewhere_is_looked_up_too():
 )
 def test_what_we_may_not_do_with_a_topic_is_named(operations, expected):
     shapes = {"connect-offsets": replace(SHAPE, operations=operations)}
-    assert told(*diagnosis.check_permissions("kafka east", shapes, {})) == expected
+    assert list_verdicts(*diagnosis.check_permissions("kafka east", shapes, {})) == expected
 
 
 def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
@@ -137,7 +137,7 @@ def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
         "connect-offsets": replace(SHAPE, operations=ALL - {"READ"}),
     }
     lines = list(diagnosis.check_permissions("kafka east", shapes, {}))
-    assert told(*lines) == [("topic", "fail"), ("topic", "fail"), ("topic ACLs", "fail")]
+    assert list_verdicts(*lines) == [("topic", "fail"), ("topic", "fail"), ("topic ACLs", "fail")]
     assert [name in line.found for name, line in zip(shapes, lines, strict=True)] == [True] * 3
 
 
@@ -153,7 +153,7 @@ def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
 )
 def test_groups_need_describe(result, verdict: str):
     lines = diagnosis.check_permissions("kafka east", {}, {"connect-out": result})
-    assert told(*lines) == [("group ACLs", verdict)]
+    assert list_verdicts(*lines) == [("group ACLs", verdict)]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_a_workers_clock_is_compared_with_the_moments_around_the_question(theirs
 @pytest.mark.parametrize(
     ("newest", "verdict"), [(None, "unknown"), (1.0, "ok"), (1005.0, "ok"), (1006.0, "warn")]
 )
-def test_only_records_from_the_future_tell_of_a_clock(newest, verdict: str):
+def test_only_records_from_the_future_report_a_clock(newest, verdict: str):
     assert diagnosis.check_record_clock(newest, 1000.0).verdict == verdict
 
 
@@ -241,9 +241,9 @@ def test_sound_topics_are_named():
     assert (line.verdict, "connect-offsets" in line.found) == ("ok", True)
 
 
-def test_config_and_status_topics_that_nobody_found_were_not_looked_at():
+def test_config_and_status_topics_that_nobody_found_were_not_inspected():
     lines = list(diagnosis.check_internal_topics("kafka east", (FACTS,), ()))
-    assert told(*lines) == [("internal topics", "ok"), ("internal topics", "unknown")]
+    assert list_verdicts(*lines) == [("internal topics", "ok"), ("internal topics", "unknown")]
 
 
 HOME = OffsetsTopic("lab", KafkaTopic("east", "connect-offsets"))
@@ -262,7 +262,7 @@ STATUS = StatusTopic("lab", KafkaTopic("east", "connect-status"))
 )
 def test_a_status_topic_that_nothing_leads_to_is_to_be_named(topology, expected):
     lines = list(diagnosis.check_status_topic("lab", topology))
-    assert told(*lines) == expected
+    assert list_verdicts(*lines) == expected
     assert all("connect[].status_topic" in (line.advice or "") for line in lines)
 
 

@@ -36,7 +36,7 @@ from tests.unit.cli.inspect.test_status import offsetwatch
 
 
 @pytest.fixture
-def nobody(tmp_path: Path) -> Path:
+def silent_config(tmp_path: Path) -> Path:
     """A configuration in which nothing answers."""
     path = tmp_path / "offsetwatch.yaml"
     path.write_text(
@@ -54,12 +54,12 @@ listen: "127.0.0.1:{free_port()}"
 
 
 def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+    silent_config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
-    lines = Doctor(load(nobody), timeout_s=0.5).lines()
+    lines = Doctor(load(silent_config), timeout_s=0.5).lines()
     verdicts = {(line.about, line.check): line.verdict for line in lines}
     assert compute_exit_code(lines) == 7
     assert verdicts["kafka east", "reachable"] == "fail"
@@ -68,7 +68,7 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
     assert verdicts["clock", "records"] == "unknown"
     assert verdicts["disk", "history.path"] == "ok"
     assert ("history", "extra") in verdicts
-    assert not (nobody.parent / "a").exists()
+    assert not (silent_config.parent / "a").exists()
 
 
 @pytest.fixture
@@ -120,12 +120,12 @@ def test_no_verb_calls_such_a_cluster_unreachable(misspelt: Path) -> None:
     assert "settings: " in done.stderr
 
 
-def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> None:
+def test_a_surprise_in_one_question_does_not_hide_the_others(silent_config: Path) -> None:
     def surprises():
         raise OverflowError("x")
         yield
 
-    doctor = Doctor(load(nobody), timeout_s=0.1)
+    doctor = Doctor(load(silent_config), timeout_s=0.1)
     (line,) = doctor._all([("kafka odd", surprises), ("kafka east", lambda: iter(()))])
     assert (line.about, line.verdict, line.found) == (
         "kafka odd",
@@ -138,13 +138,13 @@ def test_a_surprise_in_one_question_does_not_hide_the_others(nobody: Path) -> No
     "error", [MalformedResponse("lab", "an HTML page"), NotFound("lab", "HTTP 404")]
 )
 def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
-    error: ClientError, nobody: Path, monkeypatch: pytest.MonkeyPatch
+    error: ClientError, silent_config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_reader: ConnectReader) -> bytes:
         raise error
 
     monkeypatch.setattr("offsetwatch.clients.connect.reader.ConnectReader.root", refuse)
-    loaded = load(nobody)
+    loaded = load(silent_config)
     (line,) = Doctor(loaded, timeout_s=0.5)._check_worker(loaded.connect[0], "http://worker:1")
     assert line.advice is not None
     assert "with the path that a proxy puts before it" in line.advice
@@ -155,12 +155,12 @@ def test_a_wrong_file_is_a_mistake_and_no_examination(tmp_path: Path) -> None:
 
 
 def test_a_question_that_takes_too_long_does_not_hide_the_others(
-    nobody: Path, monkeypatch: pytest.MonkeyPatch
+    silent_config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import threading
 
     release = threading.Event()
-    doctor = Doctor(load(nobody), timeout_s=0.1)
+    doctor = Doctor(load(silent_config), timeout_s=0.1)
 
     def hangs():
         release.wait(30)
@@ -206,7 +206,7 @@ def test_no_failure_is_without_advice(kind: type[ClientError]) -> None:
     assert report_failed_check("kafka east", "reachable", kind("east", "x")).advice
 
 
-def test_a_misspelt_topic_is_told_with_the_name_that_is_there() -> None:
+def test_a_misspelt_topic_is_reported_with_the_name_that_is_there() -> None:
     shapes = {"conect-offsets": NotFound("east", "Unknown topic")}
     there = ("connect-offsets", "orders")
     (line,) = check_permissions("kafka east", shapes, {}, there)
@@ -238,7 +238,7 @@ def server() -> Server:
     return built
 
 
-def told(server: Server, *, acts: bool = True) -> list[DoctorCheck]:
+def check_resource(server: Server, *, acts: bool = True) -> list[DoctorCheck]:
     read = KubeReader(ACCESS, transport=httpx.MockTransport(server))
     return list(doctor._check_resource(read, LINKED, acts=acts))
 
@@ -248,7 +248,7 @@ def verdicts(lines: list[DoctorCheck]) -> list[tuple[str, str]]:
 
 
 def test_what_can_be_changed_is_said(server: Server):
-    result = told(server)
+    result = check_resource(server)
     assert verdicts(result) == [("strimzi", "ok"), ("strimzi rights", "ok")]
     assert "KafkaConnect kafka/pipes, 1 connector(s)" in result[0].found
 
@@ -258,7 +258,7 @@ def test_rights_that_are_missing_matter_where_remedies_are_made(
     server: Server, acts: bool, verdict: str
 ):
     server.denied = {"patch configmaps"}
-    result = told(server, acts=acts)
+    result = check_resource(server, acts=acts)
     assert verdicts(result)[-1] == ("strimzi rights", verdict)
     assert "patch configmaps" in result[-1].found
     assert (result[-1].advice is not None) is acts
@@ -266,20 +266,20 @@ def test_rights_that_are_missing_matter_where_remedies_are_made(
 
 def test_what_a_repository_owns_is_named(server: Server):
     server.resource["metadata"]["annotations"] = {"argocd.argoproj.io/tracking-id": "x"}
-    assert ("strimzi", "warn") in verdicts(told(server))
-    assert any("GitOps owns c" in line.found for line in told(server))
+    assert ("strimzi", "warn") in verdicts(check_resource(server))
+    assert any("GitOps owns c" in line.found for line in check_resource(server))
 
 
 def test_a_cluster_whose_connectors_no_resource_owns_is_linked_by_mistake(server: Server):
     assert server.cluster is not None
     server.cluster["metadata"]["annotations"] = {}
-    assert verdicts(told(server)) == [("strimzi", "fail")]
+    assert verdicts(check_resource(server)) == [("strimzi", "fail")]
 
 
 def test_a_resource_that_is_not_there_is_an_answer_of_its_own(server: Server):
     server.cluster = None
     with pytest.raises(NotFound, match="kafka/pipes is not there"):
-        told(server)
+        check_resource(server)
 
 
 WANTED = ReplicaSettings(

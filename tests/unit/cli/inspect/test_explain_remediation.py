@@ -37,7 +37,7 @@ from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
 from tests.unit.remedy.loops import POLICY, Agency
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
-from tests.unit.remedy.services import Bureau
+from tests.unit.remedy.services import ServiceBench
 
 
 @pytest.fixture
@@ -73,14 +73,14 @@ def failing(agency: Agency, **how: object) -> None:
     agency.go_on(1)
 
 
-def asked(agency: Agency):
+def preview(agency: Agency):
     return preview_remediation(config_of(agency), agency.snapshot, "lab", SINK_NAME)
 
 
-def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agency, capsys):
+def test_what_would_be_done_is_reported_with_every_guard_and_nothing_is_written(agency, capsys):
     failing(agency)
     before = agency.ledger.journal.verify()
-    (result,) = asked(agency)
+    (result,) = preview(agency)
     assert (result.action, result.comes_to) == ("skip_one", Permission.PROPOSE)
     assert "skip the record at offset 5 of east/" in result.plan
     names = [guard.guard for guard in result.guards]
@@ -96,26 +96,28 @@ def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agen
     assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
 
 
-def test_in_observe_it_is_told_that_it_would_be_done(tmp_path, monkeypatch, capsys):
+def test_in_observe_it_is_notified_that_it_would_be_done(tmp_path, monkeypatch, capsys):
     agency = Agency(tmp_path / "state", replace(POLICY, mode=Mode.OBSERVE))
     watched(agency, monkeypatch)
     failing(agency)
-    print_previews(asked(agency))
+    print_previews(preview(agency))
     assert "it would be done; the mode is to observe" in capsys.readouterr().out
 
 
-def test_of_what_no_plan_can_be_made_the_reason_is_told(agency, capsys, monkeypatch):
+def test_of_what_no_plan_can_be_made_the_reason_is_reported(agency, capsys, monkeypatch):
     failing(agency)
-    result = asked(agency)[0]._replace(plan=None, said="two records are bad", recommend=("a DLQ",))
+    result = preview(agency)[0]._replace(
+        plan=None, said="two records are bad", recommend=("a DLQ",)
+    )
     print_previews((result,))
     out = capsys.readouterr().out
     assert "no plan can be made: two records are bad" in out
     assert "Better than that\n  a DLQ" in out
 
 
-def test_where_nothing_is_wrong_nobody_is_asked(agency):
+def test_where_nothing_is_wrong_nobody_is_queried(agency):
     agency.go_on(1)
-    assert asked(agency) == ()
+    assert preview(agency) == ()
 
 
 def test_without_a_journal_none_is_made(agency, tmp_path):
@@ -126,14 +128,14 @@ def test_without_a_journal_none_is_made(agency, tmp_path):
     assert not elsewhere.exists()
 
 
-def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
+def test_what_cannot_be_queried_hides_nothing_else(agency, capsys, monkeypatch):
     failing(agency)
 
     def broken(*_: object, **__: object):
         raise TargetUnreachable("east", "no broker answers")
 
     monkeypatch.setattr(explain, "open_remediation_parts", broken)
-    assert asked(agency) == ()
+    assert preview(agency) == ()
     assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err
 
 
@@ -143,11 +145,11 @@ NOW = 1_800_000_000.0
 
 
 @pytest.fixture
-def bureau(tmp_path: Path) -> Bureau:
-    return Bureau(tmp_path / "state")
+def bench(tmp_path: Path) -> ServiceBench:
+    return ServiceBench(tmp_path / "state")
 
 
-def config_of_service(bureau: Bureau) -> Config:
+def config_of_service(bureau: ServiceBench) -> Config:
     path = bureau.folder.parent / "offsetwatch.yaml"
     path.write_text(
         'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
@@ -158,11 +160,11 @@ def config_of_service(bureau: Bureau) -> Config:
     return load(path)
 
 
-def told(bureau: Bureau):
+def read_remediation(bureau: ServiceBench):
     return read_connector_remediation(config_of_service(bureau), "lab", "orders", NOW)
 
 
-def trouble(bureau: Bureau, **more) -> None:
+def trouble(bureau: ServiceBench, **more) -> None:
     control = bureau.bench.journal.control
     control(
         IncidentDetected(
@@ -192,16 +194,16 @@ def trouble(bureau: Bureau, **more) -> None:
     control(ActionRefused(**{**refused, **more}))
 
 
-def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(bureau, capsys):
-    trouble(bureau)
-    print_connector_remediation(told(bureau))
+def test_each_guard_is_reported_with_its_answer_and_why_those_against_it_first(bench, capsys):
+    trouble(bench)
+    print_connector_remediation(read_remediation(bench))
     out = capsys.readouterr().out
     assert "DataException" in out
     assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in out
     locations = [out.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
     assert locations == sorted(locations)
     assert "3 failures over 700 s" in out
-    (result,) = build_remediation_document(told(bureau))["looked"]
+    (result,) = build_remediation_document(read_remediation(bench))["looked"]
     assert [guard.guard for guard in result["guards"]] == [
         "repeat",
         "breaker",
@@ -210,67 +212,67 @@ def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(burea
     ]
 
 
-def test_a_refusal_ends_with_the_proposal_that_follows_it(bureau):
-    bureau.proposed("p3")
-    (plan,) = told(bureau).plans
-    trouble(bureau, at=plan.created_at - 30.0)
-    assert told(bureau).refusals == ()
-    trouble(bureau, at=plan.created_at + 30.0)
-    assert len(told(bureau).refusals) == 1
+def test_a_refusal_ends_with_the_proposal_that_follows_it(bench):
+    bench.proposed("p3")
+    (plan,) = read_remediation(bench).plans
+    trouble(bench, at=plan.created_at - 30.0)
+    assert read_remediation(bench).refusals == ()
+    trouble(bench, at=plan.created_at + 30.0)
+    assert len(read_remediation(bench).refusals) == 1
 
 
-def test_what_would_be_done_is_told_as_that(bureau, capsys):
+def test_what_would_be_done_is_reported_as_that(bench, capsys):
     trouble(
-        bureau,
+        bench,
         would=True,
         mode="observe",
         answers=(GuardAnswer(11, "repeat", "pass", "yes"),),
     )
-    print_connector_remediation(told(bureau))
+    print_connector_remediation(read_remediation(bench))
     assert "in mode observe: every guard lets it" in capsys.readouterr().out
 
 
-def test_what_is_better_than_a_skip_is_told(bureau, capsys):
-    trouble(bureau, recommend=("errors.tolerance=all with a dead letter queue",))
-    print_connector_remediation(told(bureau))
+def test_what_is_better_than_a_skip_is_reported(bench, capsys):
+    trouble(bench, recommend=("errors.tolerance=all with a dead letter queue",))
+    print_connector_remediation(read_remediation(bench))
     out = capsys.readouterr().out
     assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in out
 
 
-def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bureau):
-    bureau.approved("p3", incident="")
-    trouble(bureau, incident="")
-    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    (result,) = told(bureau).refusals
+def test_an_operators_plan_that_is_held_back_is_reported_with_why_until_it_is_over(bench):
+    bench.approved("p3", incident="")
+    trouble(bench, incident="")
+    bench.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
+    (result,) = read_remediation(bench).refusals
     assert result.incident == ""
-    bureau.office.reject("p3", "ada", "no")
-    assert told(bureau).refusals == ()
+    bench.office.reject("p3", "ada", "no")
+    assert read_remediation(bench).refusals == ()
 
 
-def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
-    trouble(bureau)
-    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    result = told(bureau)
+def test_trouble_that_is_over_is_not_reported_any_more(bench, capsys):
+    trouble(bench)
+    bench.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
+    result = read_remediation(bench)
     assert (result.incidents, result.refusals) == ((), ())
     print_connector_remediation(result)
     assert "incidents  none" in capsys.readouterr().out
 
 
-def test_another_connectors_trouble_is_not_told(bureau):
-    trouble(bureau)
-    other = read_connector_remediation(config_of_service(bureau), "lab", "payments", NOW)
+def test_another_connectors_trouble_is_not_reported(bench):
+    trouble(bench)
+    other = read_connector_remediation(config_of_service(bench), "lab", "payments", NOW)
     assert (other.incidents, other.refusals, other.plans) == ((), (), ())
 
 
-def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
-    control = bureau.bench.journal.control
+def test_what_operators_have_set_and_what_waits_for_them_is_reported(bench, capsys):
+    control = bench.bench.journal.control
     control(ModeSet(at=NOW, mode="observe", by="ada", because="a release"))
     control(PauseSet(at=NOW, paused=True, until=NOW + 60.0, by="ada", because="a release"))
-    bureau.proposed("p2")
-    bureau.bench.world.offsets = {PARTITION: AT}
-    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
-    bureau.bench.runner().run(skip_of("p1"))
-    result = told(bureau)
+    bench.proposed("p2")
+    bench.bench.world.offsets = {PARTITION: AT}
+    bench.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
+    bench.bench.runner().run(skip_of("p1"))
+    result = read_remediation(bench)
     assert result.mode is Mode.OBSERVE
     assert [row.plan_id for row in result.plans] == ["p2"]
     print_connector_remediation(result)
@@ -283,9 +285,9 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
     assert text["plans"][0]["stands"] == "proposed"
 
 
-def test_without_a_journal_nothing_is_told_and_none_is_made(tmp_path, capsys):
+def test_without_a_journal_nothing_is_reported_and_none_is_made(tmp_path, capsys):
     folder = tmp_path / "elsewhere" / "state"
-    bureau = Bureau(tmp_path / "state")
+    bureau = ServiceBench(tmp_path / "state")
     config = config_of_service(bureau).model_copy(update={"state_dir": str(folder)})
     assert read_connector_remediation(config, "lab", "orders", NOW) is None
     print_connector_remediation(None)
@@ -294,11 +296,11 @@ def test_without_a_journal_nothing_is_told_and_none_is_made(tmp_path, capsys):
     assert not folder.exists()
 
 
-def test_a_damaged_journal_is_said_and_hides_nothing_else(bureau, capsys):
-    trouble(bureau)
-    config = config_of_service(bureau)
-    bureau.bench.journal.close()
-    path = bureau.folder / FILE_NAME
+def test_a_damaged_journal_is_said_and_hides_nothing_else(bench, capsys):
+    trouble(bench)
+    config = config_of_service(bench)
+    bench.bench.journal.close()
+    path = bench.folder / FILE_NAME
     path.write_bytes(path.read_bytes().replace(b"DataException", b"DateException"))
     assert read_connector_remediation(config, "lab", "orders", NOW) is None
     assert "is not what was written" in capsys.readouterr().err

@@ -148,7 +148,7 @@ def test_a_log_end_file_that_is_none_is_a_mistake_of_the_user(tmp_path: Path, te
 # --- status problems -----------------------------------------------------------------------------
 
 
-def found(name: FindingName, connector: str | None, subject: str = "") -> Finding:
+def build_finding(name: FindingName, connector: str | None, subject: str = "") -> Finding:
     cluster = "" if connector is None else "lab"
     return Finding(name, Severity.WARNING, cluster, connector, subject, "So it is.", 0.0)
 
@@ -169,8 +169,12 @@ def ahead() -> World:
 @pytest.mark.parametrize(
     ("built", "finding", "problem"),
     [
-        (failed, found(FindingName.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
-        (ahead, found(FindingName.MM2_POSITION_AHEAD, "mm2"), "is 401 records beyond the log end"),
+        (failed, build_finding(FindingName.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
+        (
+            ahead,
+            build_finding(FindingName.MM2_POSITION_AHEAD, "mm2"),
+            "is 401 records beyond the log end",
+        ),
     ],
 )
 def test_what_a_finding_says_is_not_said_again(built, finding, problem):

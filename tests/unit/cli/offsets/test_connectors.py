@@ -65,7 +65,7 @@ def shell(tmp_path: Path, worker: fake.Connect) -> Shell:
 @pytest.mark.parametrize(
     ("verb", "state"), [("stop", "STOPPED"), ("pause", "PAUSED"), ("resume", "RUNNING")]
 )
-def test_a_connector_comes_into_the_state_that_is_asked_for(shell, worker, verb, state):
+def test_a_connector_comes_into_the_state_that_is_requested(shell, worker, verb, state):
     worker.add("src", state="PAUSED" if verb == "resume" else "RUNNING")
     watch = ("--watch", "0") if verb == "resume" else ()
     done = shell.change("connectors", verb, "src", *watch)
@@ -74,7 +74,7 @@ def test_a_connector_comes_into_the_state_that_is_asked_for(shell, worker, verb,
     assert f"{verb} src: done" in done.stderr
 
 
-def test_what_is_so_already_is_not_asked_for(shell, worker):
+def test_what_is_so_already_is_not_requested(shell, worker):
     worker.add("src", state="STOPPED", tasks=0)
     done = shell.change("connectors", "stop", "src")
     assert done.exit_code == 0
@@ -82,7 +82,7 @@ def test_what_is_so_already_is_not_asked_for(shell, worker):
     assert worker.changes() == []
 
 
-def test_a_resumed_connector_whose_task_fails_is_resumed_and_told_to_be_restarted(shell, worker):
+def test_a_resumed_connector_whose_task_fails_is_resumed_and_ordered_to_be_restarted(shell, worker):
     worker.add("src", failing=True)
     done = shell.change("connectors", "resume", "src")
     assert done.exit_code == 0
@@ -131,7 +131,7 @@ def test_a_dry_run_says_the_steps_and_writes_nothing(shell, worker, verb):
     assert not (shell.folder / "state").exists()
 
 
-def test_a_worker_that_does_not_know_stopped_is_not_asked_to_stop(shell, worker):
+def test_a_worker_that_does_not_know_stopped_is_not_ordered_to_stop(shell, worker):
     worker.add("src")
     worker.version = "3.4.1"
     done = shell.change("connectors", "stop", "src")
@@ -330,7 +330,7 @@ def test_a_configuration_that_cannot_be_read_is_a_wrong_use_without_its_text(she
     assert worker.changes() == []
 
 
-def test_a_worker_that_gives_no_answer_is_named_before_a_person_says_yes(shell, worker):
+def test_a_worker_that_gives_no_answer_is_named_before_an_operator_says_yes(shell, worker):
     worker.add("src")
     unauthenticated = f"http://127.0.0.1:{free_port()}"
     text = shell.config.read_text().replace(

@@ -171,7 +171,7 @@ def test_what_is_so_already_is_said_and_nothing_is_done(shell: Shell, worker: fa
     assert "nothing to change" in shell.change("import", stdin="{}").stderr
 
 
-def test_all_problems_of_all_connectors_are_told_before_anything_is_begun(
+def test_all_problems_of_all_connectors_are_reported_before_anything_is_begun(
     shell: Shell, worker: fake.Connect
 ) -> None:
     worker.add("other")
@@ -195,7 +195,9 @@ def test_all_problems_of_all_connectors_are_told_before_anything_is_begun(
     assert worker.changes() == []
 
 
-def test_the_body_of_a_get_is_told_from_a_document(shell: Shell, worker: fake.Connect) -> None:
+def test_the_body_of_a_get_is_distinguished_from_a_document(
+    shell: Shell, worker: fake.Connect
+) -> None:
     body = json.dumps({"offsets": [{"partition": A, "offset": {"position": 5}}]})
     expected = "give it to `offsets alter NAME --offsets FILE`"
     assert expected in shell.change("import", stdin=body, status=3).stderr
@@ -206,7 +208,7 @@ def test_the_body_of_a_get_is_told_from_a_document(shell: Shell, worker: fake.Co
     assert worker.changes() == []
 
 
-def test_a_document_that_is_wrong_is_told_with_all_its_mistakes(shell: Shell) -> None:
+def test_a_document_that_is_wrong_is_reported_with_all_its_mistakes(shell: Shell) -> None:
     with pytest.raises(ConfigError) as refused:
         shell.change("import", stdin='{"src": [{"partition": {}}, null]}')
     places = [mistake.split(": ")[:2] for mistake in refused.value.mistakes]
@@ -220,7 +222,7 @@ def test_nobody_confirms_where_the_offsets_come_from(shell: Shell, worker: fake.
     assert worker.changes() == []
 
 
-def test_of_several_connectors_only_those_that_are_asked_for_are_changed(
+def test_of_several_connectors_only_those_that_are_requested_are_changed(
     shell: Shell, worker: fake.Connect
 ) -> None:
     worker.add("other", config={"connector.class": FILE, "file": "/a"})

@@ -97,7 +97,7 @@ def test_a_complete_reset_says_how_much_is_copied_again_and_leaves_no_offset(she
     assert shell.worker.connectors["mm2"].state == "RUNNING"
 
 
-def test_the_next_record_is_the_one_that_was_asked_for(shell):
+def test_the_next_record_is_the_one_that_was_requested(shell):
     shell.reset("--to-offset", "3", "--yes")
     assert shell.offsets() == {"0": {"offset": 2}, "1": {"offset": 2}}
 

@@ -37,24 +37,24 @@ from offsetwatch.remedy.model.journal_records import (
 from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
 from tests.unit.remedy.loops import ENDED, Agency
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
-from tests.unit.remedy.services import TOLD, Bureau
+from tests.unit.remedy.services import TOLD, ServiceBench
 
 
 @pytest.fixture
-def bureau(tmp_path: Path) -> Bureau:
-    built = Bureau(tmp_path / "state")
+def bench(tmp_path: Path) -> ServiceBench:
+    built = ServiceBench(tmp_path / "state")
     built.bench.world.offsets = {PARTITION: AT}
     return built
 
 
-def typed(*arguments: str, bureau: Bureau, stdin: str = "") -> Result:
+def typed(*arguments: str, bureau: ServiceBench, stdin: str = "") -> Result:
     result = CliRunner().invoke(cli, [*arguments, "--state-dir", str(bureau.folder)], input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
 
 
-def state(bureau: Bureau, plan_id: str = "p1") -> PlanStatus:
+def state(bureau: ServiceBench, plan_id: str = "p1") -> PlanStatus:
     plan_details = bureau.office.plan(plan_id)
     assert plan_details is not None
     return plan_details.row.state
@@ -63,23 +63,23 @@ def state(bureau: Bureau, plan_id: str = "p1") -> PlanStatus:
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def test_a_proposal_is_listed_with_when_it_lapses_and_is_no_bad_news(bureau):
-    bureau.proposed()
-    done = typed("plan", "list", "--json", bureau=bureau)
+def test_a_proposal_is_listed_with_when_it_expires_and_is_no_bad_news(bench):
+    bench.proposed()
+    done = typed("plan", "list", "--json", bureau=bench)
     (row,) = json.loads(done.stdout)
     assert (row["plan_id"], row["stands"], row["open"]) == ("p1", "proposed", False)
     assert (row["action"], row["expires_at"]) == ("skip_one", "2027-01-15T09:00:00Z")
     assert done.exit_code == 0
-    assert "proposed" in typed("plan", "list", bureau=bureau).stdout
+    assert "proposed" in typed("plan", "list", bureau=bench).stdout
 
 
-def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests(bureau):
+def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests(bench):
     evidence = (
         EvidenceItem("decode", "offset 7 is no JSON"),
         EvidenceItem("inspected", 3, "records"),
     )
-    bureau.proposed(evidence=evidence)
-    result = typed("plan", "show", "p1", bureau=bureau)
+    bench.proposed(evidence=evidence)
+    result = typed("plan", "show", "p1", bureau=bench)
     flat = re.sub(r"\s+", "", result.stdout)
     assert "offset7isnoJSON" in flat
     assert "G11repeatpassfailed3times" in flat
@@ -93,29 +93,29 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
     assert result.exit_code == 0
 
 
-def test_guards_that_speak_against_it_are_shown_first(bureau):
+def test_guards_that_speak_against_it_are_shown_first(bench):
     plan = skip_of()
     answers = (*TOLD, GuardAnswer(30, "freshness", "unknown", "the tail is behind"))
-    now = bureau.clock.now()
-    bureau.bench.journal.append(
+    now = bench.clock.now()
+    bench.bench.journal.append(
         "p1",
         (PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 60.0, answers=answers),),
     )
-    stdout = typed("plan", "show", "p1", bureau=bureau).stdout
+    stdout = typed("plan", "show", "p1", bureau=bench).stdout
     assert stdout.index("freshness") < stdout.index("repeat")
-    document = json.loads(typed("plan", "show", "p1", "--json", bureau=bureau).stdout)
+    document = json.loads(typed("plan", "show", "p1", "--json", bureau=bench).stdout)
     assert [guard["guard"] for guard in document["guards"]] == ["repeat", "cool_down", "freshness"]
 
 
-def test_a_proposal_has_nothing_to_recover_or_to_resolve(bureau):
-    bureau.proposed()
-    assert "was never begun" in typed("plan", "recover", "p1", bureau=bureau).stderr
-    done = typed("plan", "resolve", "p1", "--because", "gone", bureau=bureau)
+def test_a_proposal_has_nothing_to_recover_or_to_resolve(bench):
+    bench.proposed()
+    assert "was never begun" in typed("plan", "recover", "p1", bureau=bench).stderr
+    done = typed("plan", "resolve", "p1", "--because", "gone", bureau=bench)
     assert "never begun (proposed)" in done.stderr
-    assert state(bureau) is PlanStatus.PROPOSED
+    assert state(bench) is PlanStatus.PROPOSED
 
 
-def test_a_plan_is_resolved_elsewhere_with_the_options_of_recover(bureau):
+def test_a_plan_is_resolved_elsewhere_with_the_options_of_recover(bench):
     arguments = ["plan", "resolve", "20261129-000000-abcdef", "--because", "gone"]
     url = ["--url", "http://127.0.0.1:1", "--strimzi", "kafka/connect", "--connect", "lab"]
     done = CliRunner().invoke(cli, [*arguments, *url])
@@ -125,38 +125,38 @@ def test_a_plan_is_resolved_elsewhere_with_the_options_of_recover(bureau):
 # --- approving ------------------------------------------------------------------------------------
 
 
-def approved(bureau: Bureau, *more: str, stdin: str = "") -> Result:
+def approved(bureau: ServiceBench, *more: str, stdin: str = "") -> Result:
     return typed("plan", "approve", "p1", "--no-wait", *more, bureau=bureau, stdin=stdin)
 
 
-def test_approving_shows_the_plan_and_writes_down_who_and_why(bureau):
-    bureau.proposed()
-    done = approved(bureau, "--yes", "--because", "I have looked at the record")
+def test_approving_shows_the_plan_and_writes_down_who_and_why(bench):
+    bench.proposed()
+    done = approved(bench, "--yes", "--because", "I have looked at the record")
     assert done.exit_code == 0
     assert "stop the connector" in done.stdout
-    record = bureau.bench.journal.records("p1")[-1]
+    record = bench.bench.journal.records("p1")[-1]
     assert isinstance(record, PlanApproved)
     assert (record.by, record.because) == (find_operator_name(), "I have looked at the record")
 
 
-def test_nobody_is_asked_where_nobody_can_answer(bureau):
-    bureau.proposed()
-    done = approved(bureau, stdin="orders\n")
+def test_nobody_is_queried_where_nobody_can_answer(bench):
+    bench.proposed()
+    done = approved(bench, stdin="orders\n")
     assert done.exit_code == 3
     assert "say --yes" in done.stderr
-    assert state(bureau) is PlanStatus.PROPOSED
+    assert state(bench) is PlanStatus.PROPOSED
 
 
 @pytest.mark.parametrize(
     ("typed_name", "code", "then"),
     [("orders", 0, PlanStatus.APPROVED), ("order", 3, PlanStatus.PROPOSED)],
 )
-def test_the_connectors_name_has_to_be_typed(bureau, monkeypatch, typed_name, code, then):
-    bureau.proposed()
+def test_the_connectors_name_has_to_be_typed(bench, monkeypatch, typed_name, code, then):
+    bench.proposed()
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed_name}\n"))
     options = ApprovalOptions("p1", wait=False)
-    assert approve.approve_plan(ServiceAccess(state_dir=bureau.folder), options) == code
-    assert state(bureau) is then
+    assert approve.approve_plan(ServiceAccess(state_dir=bench.folder), options) == code
+    assert state(bench) is then
 
 
 class Terminal:
@@ -170,26 +170,26 @@ class Terminal:
         return self.line
 
 
-def test_another_plan_than_the_one_that_was_looked_at_is_not_approved(bureau):
-    bureau.proposed()
-    done = approved(bureau, "--yes", "--sha256", "0" * 64)
+def test_another_plan_than_the_one_that_was_inspected_is_not_approved(bench):
+    bench.proposed()
+    done = approved(bench, "--yes", "--sha256", "0" * 64)
     assert done.exit_code == 4
     assert "another plan" in done.stderr
-    assert state(bureau) is PlanStatus.PROPOSED
+    assert state(bench) is PlanStatus.PROPOSED
 
 
-def test_who_has_asked_for_a_plan_is_not_who_approves_it(bureau):
+def test_who_has_requested_a_plan_is_not_who_approves_it(bench):
     plan = msgspec.structs.replace(skip_of(), created_by=find_operator_name())
-    now = bureau.clock.now()
+    now = bench.clock.now()
     proposal = PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
-    bureau.bench.journal.append("p1", (proposal,))
-    done = approved(bureau, "--yes")
+    bench.bench.journal.append("p1", (proposal,))
+    done = approved(bench, "--yes")
     assert done.exit_code == 6
     assert "another operator has to approve it" in done.stderr
 
 
 def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
-    bureau = Bureau(tmp_path / "state")
+    bureau = ServiceBench(tmp_path / "state")
     bureau.clock.at = 1_600_000_000.0
     bureau.proposed()
     done = approved(bureau, "--yes")
@@ -197,11 +197,11 @@ def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
     assert "too late: plan p1 is expired already" in done.stderr
 
 
-def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
+def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
     for verb in ("approve", "reject", "abort"):
         because = ("--because", "x")
         done = CliRunner().invoke(
-            cli, ["plan", verb, "p9", *because, "--state-dir", str(bureau.folder)]
+            cli, ["plan", verb, "p9", *because, "--state-dir", str(bench.folder)]
         )
         assert "no plan p9" in str(done.exception)
 
@@ -214,11 +214,11 @@ def test_where_there_is_no_journal_nothing_is_decided_and_none_is_made(tmp_path)
 
 
 @pytest.mark.parametrize("answer", ["", "  ", "two\nlines", "\x1b[2J", "x" * 501])
-def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, answer):
-    bureau.proposed()
-    done = typed("plan", "reject", "p1", "--because", answer, bureau=bureau)
+def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bench, answer):
+    bench.proposed()
+    done = typed("plan", "reject", "p1", "--because", answer, bureau=bench)
     assert done.exit_code == 2
-    assert state(bureau) is PlanStatus.PROPOSED
+    assert state(bench) is PlanStatus.PROPOSED
 
 
 # --- following ------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, answer):
 class Daemon:
     """Does, each time that somebody waits, the next of what a test tells it to."""
 
-    def __init__(self, bureau: Bureau, *does) -> None:
+    def __init__(self, bureau: ServiceBench, *does) -> None:
         self.bureau, self.does = bureau, list(does)
         self.home = StateDir(bureau.folder)
 
@@ -240,9 +240,9 @@ class Daemon:
             return approve.approve_plan(at, ApprovalOptions("p1", yes=True), pause=self)
 
 
-def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
-    plan = bureau.proposed()
-    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 0
+def test_an_approved_plan_is_followed_to_its_end(bench, capsys):
+    plan = bench.proposed()
+    assert Daemon(bench, lambda: bench.bench.runner().run(plan)).approved() == 0
     err = capsys.readouterr().err
     assert "plan p1 is approved" in err
     assert "2. stop the connector: done" in err
@@ -257,28 +257,28 @@ def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
     ],
     ids=["refused", "in-doubt"],
 )
-def test_the_exit_code_says_how_it_ended(bureau, outcome, code):
-    plan = bureau.proposed()
-    bureau.bench.driver.misbehave = lambda step: outcome if isinstance(step, Alter) else None
-    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == code
+def test_the_exit_code_says_how_it_ended(bench, outcome, code):
+    plan = bench.proposed()
+    bench.bench.driver.misbehave = lambda step: outcome if isinstance(step, Alter) else None
+    assert Daemon(bench, lambda: bench.bench.runner().run(plan)).approved() == code
 
 
-def test_a_skip_that_did_not_help_is_no_success(bureau, capsys):
-    plan = bureau.proposed()
-    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
-    assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 1
+def test_a_skip_that_did_not_help_is_no_success(bench, capsys):
+    plan = bench.proposed()
+    bench.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again, still at 8")
+    assert Daemon(bench, lambda: bench.bench.runner().run(plan)).approved() == 1
     assert "ineffective: it failed again, still at 8" in capsys.readouterr().err
 
 
-def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
-    plan = bureau.proposed()
+def test_what_holds_an_approved_plan_back_is_said_once(bench, capsys):
+    plan = bench.proposed()
 
     def refuse() -> None:
-        bureau.clock.advance(5.0)
+        bench.clock.advance(5.0)
         answers = (GuardAnswer(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
-        bureau.bench.journal.control(
+        bench.bench.journal.control(
             ActionRefused(
-                at=bureau.clock.now() + 1e9,
+                at=bench.clock.now() + 1e9,
                 incident="i1",
                 connect_cluster="lab",
                 connector="orders",
@@ -292,77 +292,77 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
         pass
 
     def lapse() -> None:
-        record = PlanLapsed(at=bureau.clock.now(), void=True, said="storm: still")
-        bureau.bench.journal.append("p1", (record,))
+        record = PlanLapsed(at=bench.clock.now(), void=True, said="storm: still")
+        bench.bench.journal.append("p1", (record,))
 
     assert plan.plan_id == "p1"
-    assert Daemon(bureau, refuse, nothing, lapse).approved() == 3
+    assert Daemon(bench, refuse, nothing, lapse).approved() == 3
     err = capsys.readouterr().err
     assert err.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
     assert "it begins by itself if this passes within 10m of the approval" in err
     assert "expired: storm: still" in err
 
 
-def test_a_plan_that_somebody_else_rejects_meanwhile_is_told_as_that(bureau):
-    bureau.proposed()
-    assert Daemon(bureau, lambda: bureau.office.reject("p1", "bob", "no")).approved() == 4
+def test_a_plan_that_somebody_else_rejects_meanwhile_is_reported_as_that(bench):
+    bench.proposed()
+    assert Daemon(bench, lambda: bench.office.reject("p1", "bob", "no")).approved() == 4
 
 
-def test_without_a_daemon_nobody_waits_for_ever(bureau):
-    bureau.proposed()
-    done = typed("plan", "approve", "p1", "--yes", bureau=bureau)
+def test_without_a_daemon_nobody_waits_for_ever(bench):
+    bench.proposed()
+    done = typed("plan", "approve", "p1", "--yes", bureau=bench)
     assert done.exit_code == 7
     assert "no daemon runs on this state directory" in done.stderr
-    assert state(bureau) is PlanStatus.APPROVED
+    assert state(bench) is PlanStatus.APPROVED
 
 
-def test_who_stops_looking_does_not_stop_the_plan(bureau, capsys):
-    bureau.proposed()
+def test_who_stops_looking_does_not_stop_the_plan(bench, capsys):
+    bench.proposed()
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    assert Daemon(bureau, interrupt).approved() == 5
+    assert Daemon(bench, interrupt).approved() == 5
     assert "continues without this command" in capsys.readouterr().err
-    assert state(bureau) is PlanStatus.APPROVED
+    assert state(bench) is PlanStatus.APPROVED
 
 
 # --- rejecting and aborting -----------------------------------------------------------------------
 
 
-def test_a_rejected_plan_is_told_with_who_and_why(bureau):
-    bureau.proposed()
-    done = typed("plan", "reject", "p1", "--because", "mended by hand", bureau=bureau)
+def test_a_rejected_plan_is_reported_with_who_and_why(bench):
+    bench.proposed()
+    done = typed("plan", "reject", "p1", "--because", "mended by hand", bureau=bench)
     assert done.exit_code == 0
-    again = typed("plan", "reject", "p1", "--because", "me too", bureau=bureau)
+    again = typed("plan", "reject", "p1", "--because", "me too", bureau=bench)
     assert again.exit_code == 4
     assert f"is rejected already by {find_operator_name()}" in again.stderr
     assert "mended by hand" in again.stderr
 
 
-def test_aborting_what_has_not_begun_rejects_it(bureau):
-    bureau.approved()
-    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+def test_aborting_what_has_not_begun_rejects_it(bench):
+    bench.approved()
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bench)
     assert done.exit_code == 0
-    assert state(bureau) is PlanStatus.REJECTED
+    assert state(bench) is PlanStatus.REJECTED
 
 
-def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
-    plan = bureau.approved()
-    now = bureau.clock.now()
-    bureau.bench.journal.open(plan, PlanOpened(at=now, plan=plan))
-    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
-    assert (done.exit_code, state(bureau)) == (0, PlanStatus.RUNNING)
+def test_aborting_what_has_begun_orders_it_to_go_back(bench):
+    plan = bench.approved()
+    now = bench.clock.now()
+    bench.bench.journal.open(plan, PlanOpened(at=now, plan=plan))
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bench)
+    assert (done.exit_code, state(bench)) == (0, PlanStatus.RUNNING)
     assert "will roll back" in done.stderr
-    again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+    again = typed("plan", "abort", "p1", "--because", "no", bureau=bench)
     assert again.exit_code == 4
     assert again.stderr == f"{find_operator_name()} has already aborted plan p1\n"
 
 
-def test_what_is_over_cannot_be_aborted(bureau):
-    plan = bureau.approved()
-    bureau.bench.runner().run(plan)
-    done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
+def test_what_is_over_cannot_be_aborted(bench):
+    plan = bench.approved()
+    bench.bench.runner().run(plan)
+    done = typed("plan", "abort", "p1", "--because", "no", bureau=bench)
     assert done.exit_code == 4
     assert "too late: plan p1 is succeeded already\n" in done.stderr
 
@@ -371,10 +371,10 @@ def test_what_is_over_cannot_be_aborted(bureau):
 
 
 @pytest.mark.parametrize("at", [PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING])
-def test_every_command_that_a_person_is_told_can_be_typed(bureau, at):
-    bureau.proposed()
-    row = msgspec.structs.replace(bureau.office.plans()[0], state=at)
-    here = ServiceAccess(state_dir=bureau.folder)
+def test_every_command_that_an_operator_is_notified_can_be_typed(bench, at):
+    bench.proposed()
+    row = msgspec.structs.replace(bench.office.plans()[0], state=at)
+    here = ServiceAccess(state_dir=bench.folder)
     for command in re.findall(r"`offsetwatch ([^`]*)`", describe_next_step(row, here.options)):
         words_of = shlex.split(command)
         verb = cli
@@ -383,12 +383,12 @@ def test_every_command_that_a_person_is_told_can_be_typed(bureau, at):
         verb.make_context(command, words_of)  # raises where it cannot be typed so
 
 
-def test_a_plan_of_the_toolbox_goes_on_as_before_beside_a_proposal(bureau):
-    bureau.proposed("p1")
-    bureau.bench.world.offsets = {'{"file":"a"}': '{"position":10}', '{"file":"b"}': "{}"}
-    ended = bureau.bench.runner().run(plan_of(plan_id="p2"))
+def test_a_plan_of_the_toolbox_goes_on_as_before_beside_a_proposal(bench):
+    bench.proposed("p1")
+    bench.bench.world.offsets = {'{"file":"a"}': '{"position":10}', '{"file":"b"}': "{}"}
+    ended = bench.bench.runner().run(plan_of(plan_id="p2"))
     assert ended.exit_code == 0
-    listed = json.loads(typed("plan", "list", "--json", bureau=bureau).stdout)
+    listed = json.loads(typed("plan", "list", "--json", bureau=bench).stdout)
     assert [(row["plan_id"], row["stands"]) for row in listed] == [
         ("p1", "proposed"),
         ("p2", "succeeded"),
@@ -405,14 +405,14 @@ def test_the_one_who_has_logged_in_is_who_decides(monkeypatch, tmp_path):
     assert find_operator_name() == "4294967000"
 
 
-def test_a_desk_is_closed_and_opened_again(bureau):
-    bureau.proposed()
-    with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
+def test_a_service_is_closed_and_opened_again(bench):
+    bench.proposed()
+    with open_service(ServiceAccess(state_dir=bench.folder)) as session:
         first = session.service.plans()
-    with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
+    with open_service(ServiceAccess(state_dir=bench.folder)) as session:
         assert session.service.plans() == first
     assert approve.POLL_S > 0
-    assert isinstance(bureau.proposed("p2"), Plan)
+    assert isinstance(bench.proposed("p2"), Plan)
 
 
 # --- with the daemon's own loop -------------------------------------------------------------------
@@ -439,7 +439,7 @@ def decided(agency: Agency, *, yes: bool = True) -> int:
         )
 
 
-def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, capsys):
+def test_an_operator_approves_and_the_loop_skips_exactly_the_one_record(agency, capsys):
     assert decided(agency) == 0
     answer = capsys.readouterr()
     assert re.search(r"1\. copy east/\S+ to \S+: done", answer.err)
@@ -450,7 +450,7 @@ def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, cap
     assert dossier.approved_by == find_operator_name()
 
 
-def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
+def test_what_a_guard_holds_back_to_the_end_is_reported_as_denied(agency, capsys):
     now = agency.connect.line.now()
     agency.ledger.journal.control(
         PauseSet(at=now, paused=True, until=None, by="ada", because="a release")
@@ -462,10 +462,10 @@ def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
     assert agency.changes() == []
 
 
-def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bureau):
-    plan = bureau.approved()
-    bureau.bench.journal.open(plan, PlanOpened(at=bureau.clock.now(), plan=plan))
-    with closing(Journal(bureau.folder)) as journal:
+def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bench):
+    plan = bench.approved()
+    bench.bench.journal.open(plan, PlanOpened(at=bench.clock.now(), plan=plan))
+    with closing(Journal(bench.folder)) as journal:
         execute.refuse_daemon_plan(journal, None, "")
         with pytest.raises(
             PlanUnfinished, match="plan recover p1 --config F --state-dir"
@@ -474,15 +474,15 @@ def test_a_remedy_that_is_open_is_not_for_a_verb_of_the_toolbox_to_finish(bureau
     assert caught.value.plan_id == "p1"
 
 
-def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
-    plan = bureau.approved()
-    bureau.bench.journal.open(plan, PlanOpened(at=bureau.clock.now(), plan=plan))
-    config = bureau.folder.parent / "offsetwatch.yaml"
+def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bench):
+    plan = bench.approved()
+    bench.bench.journal.open(plan, PlanOpened(at=bench.clock.now(), plan=plan))
+    config = bench.folder.parent / "offsetwatch.yaml"
     config.write_text(
         'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
         'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
     )
-    home = recover.JournalOptions(bureau.folder, OffsetStoreOptions(None, config, None))
+    home = recover.JournalOptions(bench.folder, OffsetStoreOptions(None, config, None))
     with (
         recover.open_driver(plan, home) as driver,
         pytest.raises(RemoteRefusal, match="no Kafka cluster"),

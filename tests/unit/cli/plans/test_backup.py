@@ -36,7 +36,7 @@ def typed(folder: Path, worker: fake.Connect, *arguments: str) -> Result:
     return result
 
 
-def test_every_offset_is_kept_and_the_connector_is_left_alone(tmp_path, worker):
+def test_every_offset_is_retained_and_the_connector_is_left_alone(tmp_path, worker):
     done = typed(tmp_path, worker, "create", "src", "--connect", "cc")
     assert done.exit_code == 0, done.output
     path = Path(done.stdout.strip())

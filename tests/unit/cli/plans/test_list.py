@@ -127,7 +127,7 @@ def test_a_resolved_plan_lets_the_next_one_begin(parked):
     assert parked.runner().run(plan_of(plan_id="p2")).exit_code == 0
 
 
-def test_resolving_asks_for_a_reason(parked):
+def test_resolving_requests_a_reason(parked):
     assert typed("plan", "resolve", "p1", bench=parked).exit_code == 2
 
 
@@ -177,14 +177,14 @@ def test_the_journal_is_shown_newest_last_and_verified(bench):
     ],
     ids=["changed", "gone"],
 )
-def test_a_backup_that_is_not_what_was_written_is_told(bench, spoil, answer):
+def test_a_backup_that_is_not_what_was_written_is_reported(bench, spoil, answer):
     spoil(Path(bench.runner().run(plan_of()).backup))
     done = typed("journal", "verify", bench=bench)
     assert answer in done.stderr
     assert done.exit_code == 1
 
 
-def test_backups_are_looked_for_where_the_journal_is_and_not_where_it_was(bench, tmp_path):
+def test_backups_are_searched_for_where_the_journal_is_and_not_where_it_was(bench, tmp_path):
     bench.runner().run(plan_of())
     bench.journal.close()
     moved = bench.folder.rename(tmp_path / "elsewhere")
@@ -195,7 +195,7 @@ def test_backups_are_looked_for_where_the_journal_is_and_not_where_it_was(bench,
     assert "elsewhere/backups" in "".join(result.stdout.split())
 
 
-def test_a_damaged_journal_is_told(bench):
+def test_a_damaged_journal_is_reported(bench):
     bench.runner().run(plan_of())
     bench.journal.close()
     path = bench.folder / FILE_NAME
@@ -217,7 +217,7 @@ def test_backups_are_listed_and_shown_and_can_be_imported_as_they_are(bench):
 
 
 @pytest.mark.parametrize("driver", ["rest", "storage", "strimzi"])
-def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
+def test_every_command_that_an_operator_is_notified_can_be_typed(parked, driver):
     parked.folder.joinpath("F").write_text("")
     options = {
         "rest": "--config F",

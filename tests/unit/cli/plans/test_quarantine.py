@@ -125,7 +125,7 @@ def test_a_damaged_copy_is_a_finding(folder):
     assert typed("get", ID, folder=folder).exit_code != 0
 
 
-def test_get_tells_all_but_what_the_record_holds(folder):
+def test_get_reports_all_but_what_the_record_holds(folder):
     done = typed("get", ID[:8], "--json", folder=folder)
     document = json.loads(done.stdout)
     assert (document["id"], document["key_bytes"], document["value_bytes"]) == (ID, 10, len(SECRET))
@@ -191,7 +191,7 @@ def test_an_id_that_several_begin_with_is_a_mistake_that_names_them(folder):
         got(ID[:16], folder)
 
 
-def test_json_is_for_what_is_told_alone(folder):
+def test_json_is_for_what_is_reported_alone(folder):
     assert typed("get", ID, "--json", "--raw", folder=folder).exit_code == 2
 
 
@@ -257,7 +257,7 @@ def test_a_rehearsal_writes_nothing_anywhere(logs, folder, path, capsys):
     assert "dry run" in capsys.readouterr().err
 
 
-def test_without_a_person_or_their_word_nothing_is_written(logs, path, folder, capsys):
+def test_without_an_operator_or_their_word_nothing_is_written(logs, path, folder, capsys):
     assert replayed(logs, path, yes=False) == 3
     assert not any(part.records for part in logs.parts.values())
     assert journalled(folder) == []
@@ -315,7 +315,7 @@ def test_the_timestamp_is_its_own_or_that_of_now(logs, path, folder):
         (AccessDenied("east", "ACL"), 6),
     ],
 )
-def test_how_it_ended_is_told_by_the_exit_code(logs, path, folder, error, code):
+def test_how_it_ended_is_reported_by_the_exit_code(logs, path, folder, error, code):
     logs.lost = error
     assert replayed(logs, path) == code
     first, *rest = journalled(folder)
@@ -353,14 +353,14 @@ def test_the_list_and_get_show_what_was_written_back(logs, path, folder):
     assert "2 times" in typed("list", folder=folder).stdout
 
 
-def test_a_cluster_that_is_away_is_told_as_such(logs, path, folder):
+def test_a_cluster_that_is_away_is_reported_as_such(logs, path, folder):
     logs.down = TargetUnreachable("east", "no connection")
     with pytest.raises(TargetUnreachable):
         replayed(logs, path)
     assert journalled(folder) == []
 
 
-def test_a_cluster_that_denies_it_is_told_with_what_to_do_about_it(logs, path, folder, capsys):
+def test_a_cluster_that_denies_it_is_reported_with_what_to_do_about_it(logs, path, folder, capsys):
     logs.down = AccessDenied("east", "no", advice="set sasl.password")
     assert replayed(logs, path) == 6
     assert "denied: east: no; set sasl.password\n" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from offsetwatch.cli.plans import create
 from offsetwatch.cli.plans.service_access import ServiceAccess
 from offsetwatch.cli.remote.control_client import ControlEndpoint
 from offsetwatch.errors import ConfigError, ResponseTimeout
-from tests.unit.remedy.services import Bureau
+from tests.unit.remedy.services import ServiceBench
 
 KEY = ("lab", "files")
 
@@ -34,7 +34,7 @@ def test_elsewhere_the_daemon_makes_the_plan(config):
 
 
 def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
-    Bureau(tmp_path / "state")
+    ServiceBench(tmp_path / "state")
     with (
         pytest.raises(ConfigError, match="--config"),
         create.open_plan_inputs(ServiceAccess(state_dir=tmp_path / "state"), 1.0, KEY),
@@ -51,8 +51,8 @@ def test_where_no_daemon_has_ever_run_no_plan_is_made_and_no_journal(config, tmp
     assert not (tmp_path / "state").exists()
 
 
-def test_what_cannot_be_looked_at_is_not_planned_for(config, tmp_path):
-    Bureau(tmp_path / "state")
+def test_what_cannot_be_inspected_is_not_planned_for(config, tmp_path):
+    ServiceBench(tmp_path / "state")
     with (
         pytest.raises(ResponseTimeout),
         create.open_plan_inputs(ServiceAccess(config_path=config), 0.1, KEY),

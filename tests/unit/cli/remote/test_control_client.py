@@ -57,10 +57,10 @@ from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, skip_of
-from tests.unit.remedy.services import Bureau, asked
+from tests.unit.remedy.services import ServiceBench, build_request
 
 PEOPLE = {"ada": "operator", "bob": "operator", "eve": "viewer"}
-WISH = asked(pair=PartitionOffset(PARTITION, NEXT))
+WISH = build_request(pair=PartitionOffset(PARTITION, NEXT))
 
 
 def token(name: str) -> str:
@@ -71,7 +71,7 @@ def token(name: str) -> str:
 class Elsewhere:
     """A daemon's listener, and the files of those who may ask it."""
 
-    bureau: Bureau
+    bureau: ServiceBench
     url: str
     folder: Path
 
@@ -82,7 +82,7 @@ class Elsewhere:
             path.write_text(f"{token(name)}\n")
         return path
 
-    def desk(self, name: str) -> RemoteRemediationService:
+    def service(self, name: str) -> RemoteRemediationService:
         return RemoteRemediationService(ControlEndpoint(self.url, self.token_file(name)))
 
     def typed(self, name: str, *arguments: str) -> Result:
@@ -95,7 +95,7 @@ class Elsewhere:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
-    bureau = Bureau(tmp_path / "state")
+    bureau = ServiceBench(tmp_path / "state")
     configured = Control.model_validate(
         {
             "tokens": [
@@ -122,8 +122,8 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
         server.stop()
 
 
-def test_a_remote_desk_is_one_for_people(elsewhere):
-    with closing(elsewhere.desk("eve")) as far:
+def test_a_remote_service_is_one_for_operators(elsewhere):
+    with closing(elsewhere.service("eve")) as far:
         assert far.plans() == ()
         assert far.verify() == JournalCheckPassed(records=0)
 
@@ -197,10 +197,10 @@ def test_what_a_restart_elsewhere_cannot_do_is_refused(elsewhere, option, answer
     assert "add --only-failed" in done.stderr
 
 
-def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
+def test_whatever_is_queried_here_is_reported_as_it_is_reported_there(elsewhere):
     elsewhere.bureau.proposed("p1")
     elsewhere.bureau.proposed("p2")
-    near, far = elsewhere.bureau.another(), elsewhere.desk("ada")
+    near, far = elsewhere.bureau.another(), elsewhere.service("ada")
     far.reject("p2", "", "no")
     for answer in (
         lambda item: item.plans(),
@@ -217,19 +217,19 @@ def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
         assert answer(far) == answer(near)
 
 
-def test_what_was_quarantined_and_backed_up_is_told_from_afar(elsewhere):
+def test_what_was_quarantined_and_backed_up_is_distinguished_from_afar(elsewhere):
     bureau = elsewhere.bureau
     bureau.bench.world.offsets = {PARTITION: AT}
     bureau.bench.runner().run(bureau.approved())
-    near, far = bureau.another(), elsewhere.desk("eve")
+    near, far = bureau.another(), elsewhere.service("eve")
     assert far.quarantine() == near.quarantine() != ()
     (retained,) = near.backups()
     assert far.backups() == (replace(retained, at=round(retained.at, 6)),)  # microseconds
     assert far.plan("p1") == near.plan("p1")
 
 
-def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
-    ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
+def test_who_queries_is_who_has_the_token_whatever_is_said(elsewhere):
+    ada, bob = elsewhere.service("ada"), elsewhere.service("bob")
     answer = ada.propose(WISH, "somebody else")
     assert isinstance(answer, ProposalAccepted)
     assert (answer.new, answer.row.created_by) == (True, "ada")
@@ -246,18 +246,18 @@ def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
     assert (request.pair, request.because, by) == (WISH.pair, WISH.because, "ada")
 
 
-def test_every_no_of_the_desk_is_told_as_that(elsewhere):
-    ada, bob = elsewhere.desk("ada"), elsewhere.desk("bob")
+def test_every_no_of_the_service_is_reported_as_that(elsewhere):
+    ada, bob = elsewhere.service("ada"), elsewhere.service("bob")
     ada.propose(WISH, "")
-    assert ada.propose(asked(wish=Wish.STOP), "") == KeyReused()
+    assert ada.propose(build_request(wish=Wish.STOP), "") == KeyReused()
     assert (
-        ada.propose(asked(wish=Wish.STOP, connector="nobody", key="k"), "")
+        ada.propose(build_request(wish=Wish.STOP, connector="nobody", key="k"), "")
         == RequestTargetNotFound()
     )
     guard = service_api.GuardAnswerRow(guard="g", number=1, answer="deny", said="s")
     no = service_api.ProposalRefused(said="it is paused", guards=(guard,))
     elsewhere.bureau.planner.says = no
-    assert ada.propose(asked(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
+    assert ada.propose(build_request(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
     for answer in (ada.reject("p9", "", "x"), ada.abort("p9", "", "x"), ada.resolve("p9", "", "x")):
         assert answer == RequestTargetNotFound()
     assert ada.ack_breaker("lab/orders", "", "x") == RequestTargetNotFound()
@@ -267,7 +267,7 @@ def test_every_no_of_the_desk_is_told_as_that(elsewhere):
 
 
 def test_switches_are_set_from_afar(elsewhere):
-    ada = elsewhere.desk("ada")
+    ada = elsewhere.service("ada")
     now = elsewhere.bureau.clock.now()
     refused = ada.set_mode(Mode.AUTO, "", "try")
     assert isinstance(refused, ProposalRefused)
@@ -292,17 +292,17 @@ def test_switches_are_set_from_afar(elsewhere):
 def test_a_role_that_may_not_is_denied(elsewhere):
     elsewhere.bureau.proposed()
     with pytest.raises(AccessDenied, match="your role viewer does not allow this: the role"):
-        elsewhere.desk("eve").reject("p1", "", "no")
+        elsewhere.service("eve").reject("p1", "", "no")
     with pytest.raises(AccessDenied, match="valid bearer token"):
-        elsewhere.desk("mallory").plans()
+        elsewhere.service("mallory").plans()
 
 
-def test_a_listener_without_its_journal_is_told_as_that(elsewhere):
+def test_a_listener_without_its_journal_is_reported_as_that(elsewhere):
     elsewhere.bureau.bench.journal.close()
     path = elsewhere.bureau.folder / "journal.sqlite"
     path.write_bytes(b"no database")
     with pytest.raises(JournalDamaged):
-        elsewhere.desk("ada").plans()
+        elsewhere.service("ada").plans()
 
 
 # --- where, and who we are ------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
             RemoteRemediationService(ControlEndpoint("https://127.0.0.1:1", **more))
 
 
-def test_an_id_that_is_none_is_asked_of_nobody():
+def test_an_id_that_is_none_is_queried_of_nobody():
     far = RemoteRemediationService(ControlEndpoint(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ConfigError, match="no plan's id"):
         far.plan("../mode")
@@ -409,7 +409,7 @@ def http(status: str, body: bytes) -> bytes:
         "huge",
     ],
 )
-def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
+def test_an_answer_that_is_none_of_a_listener_is_reported_as_what_it_is(raw, error):
     with (
         answering(raw) as url,
         closing(RemoteRemediationService(ControlEndpoint(url))) as far,
@@ -418,7 +418,7 @@ def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
         far.plans()
 
 
-def test_no_answer_to_a_decision_says_to_look_before_asking_again():
+def test_no_answer_to_a_decision_says_to_look_before_querying_again():
     poll = pytest.raises(IncompleteResponse, match="look whether it was done")
     with (
         answering(b"") as url,

@@ -13,15 +13,15 @@ from offsetwatch.cli.remote import read_client
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.config import load
 from offsetwatch.errors import AccessDenied, TargetUnreachable
-from tests.unit.serve.web_config.listeners import ADA, PASSWORD, Site
+from tests.unit.serve.web_config.listeners import ADA, PASSWORD, WebListener
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def web_listener(tmp_path: Path) -> WebListener:
+    return WebListener(tmp_path)
 
 
-def configured(cluster: Site, own_access: dict[str, Any] | None = None) -> Path:
+def configured(cluster: WebListener, own_access: dict[str, Any] | None = None) -> Path:
     path = cluster.folder / "offsetwatch.yaml"
     document = {
         "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
@@ -38,62 +38,64 @@ def password(text: str = PASSWORD) -> dict[str, Any]:
     return {"auth": {"username": "ada", "password": text}}
 
 
-def certificate(cluster: Site) -> dict[str, Any]:
+def certificate(cluster: WebListener) -> dict[str, Any]:
     output = cluster.authority.issue("own", names="DNS:own.example.com")
     return {"tls": {"cert_file": str(output.cert), "key_file": str(output.key)}}
 
 
-def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str]):
-    with site.serving(site.tls(), ADA):
-        assert status.check_health(configured(site, password())) == 0
-        assert status.check_health(configured(site, password("wrong"))) == 6
-        assert status.check_health(configured(site)) == 6
+def test_a_password_makes_us_known(web_listener: WebListener, capsys: pytest.CaptureFixture[str]):
+    with web_listener.serving(web_listener.tls(), ADA):
+        assert status.check_health(configured(web_listener, password())) == 0
+        assert status.check_health(configured(web_listener, password("wrong"))) == 6
+        assert status.check_health(configured(web_listener)) == 6
     result = capsys.readouterr()
     assert "own_access" in result.err
     assert "wrong" not in result.err + result.out
 
 
-def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
-    with site.serving(site.mutual()):
-        assert status.check_health(configured(site, certificate(site))) == 0
-        assert status.check_health(configured(site)) == 7
+def test_a_certificate_makes_us_known_and_without_one_nothing_answers(web_listener: WebListener):
+    with web_listener.serving(web_listener.mutual()):
+        assert status.check_health(configured(web_listener, certificate(web_listener))) == 0
+        assert status.check_health(configured(web_listener)) == 7
 
 
-def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(site: Site):
-    site.own = site.authority.issue_expired("expired", names="DNS:elsewhere.example.com")
-    with site.serving(site.tls()):
-        assert status.check_health(configured(site)) == 0
+def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(web_listener: WebListener):
+    web_listener.own = web_listener.authority.issue_expired(
+        "expired", names="DNS:elsewhere.example.com"
+    )
+    with web_listener.serving(web_listener.tls()):
+        assert status.check_health(configured(web_listener)) == 0
 
 
-def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
-    with site.serving(site.tls(), ADA) as server:
-        path = configured(site, password())
-        other = site.authority.issue("other")
-        retained = site.folder / "kept.pem"
+def test_nothing_is_sent_to_whoever_shows_another_certificate(web_listener: WebListener):
+    with web_listener.serving(web_listener.tls(), ADA) as server:
+        path = configured(web_listener, password())
+        other = web_listener.authority.issue("other")
+        retained = web_listener.folder / "kept.pem"
         retained.write_bytes(other.cert.read_bytes())
-        document = yaml.safe_load(site.file.read_text())
+        document = yaml.safe_load(web_listener.file.read_text())
         document["tls_server_config"]["cert_file"] = str(retained)  # its key does not fit
-        site.file.write_text(yaml.safe_dump(document))
+        web_listener.file.write_text(yaml.safe_dump(document))
         with pytest.raises(TargetUnreachable, match="another certificate"):
             read_client.request_document(load(path, {}), "/-/healthy", 10.0)
         assert not server._refused
 
 
-def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
-    with site.serving(site.tls()):
-        named = {"tls": {"ca_file": str(site.authority.ca)}}
-        assert status.check_health(configured(site, named)) == 0
-        unknown = Site(site.folder / "stranger")
+def test_an_authority_that_is_named_is_gone_by_instead(web_listener: WebListener):
+    with web_listener.serving(web_listener.tls()):
+        named = {"tls": {"ca_file": str(web_listener.authority.ca)}}
+        assert status.check_health(configured(web_listener, named)) == 0
+        unknown = WebListener(web_listener.folder / "stranger")
         named = {"tls": {"ca_file": str(unknown.authority.ca)}}
-        assert status.check_health(configured(site, named)) == 7
+        assert status.check_health(configured(web_listener, named)) == 7
 
 
-def test_findings_are_asked_for_in_the_same_way(site: Site):
-    with site.serving(site.tls(), ADA):
-        listener = ReadListener(load(configured(site, password()), {}))
+def test_findings_are_requested_in_the_same_way(web_listener: WebListener):
+    with web_listener.serving(web_listener.tls(), ADA):
+        listener = ReadListener(load(configured(web_listener, password()), {}))
         assert fetch_document(listener, "/api/v1/findings") is not None
         with pytest.raises(AccessDenied):
-            fetch_document(ReadListener(load(configured(site), {})), "/api/v1/findings")
+            fetch_document(ReadListener(load(configured(web_listener), {})), "/api/v1/findings")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_findings_are_asked_for_in_the_same_way(site: Site):
         ("host:9640", "host:9640"),
     ],
 )
-def test_a_daemon_is_asked_where_it_listens_on_this_machine(
+def test_a_daemon_is_queried_where_it_listens_on_this_machine(
     tmp_path: Path, listen: str, expected: str
 ) -> None:
     document = {

@@ -96,7 +96,7 @@ def test_every_connector_is_answered_once_over_all_workers():
         assert two.asked
 
 
-def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_kept():
+def test_no_worker_is_queried_more_at_once_than_its_share_and_its_connections_are_retained():
     all_at_once = threading.Barrier(REQUESTS_IN_FLIGHT_MAX)
 
     def together(name: str) -> tuple[int, bytes]:
@@ -109,7 +109,7 @@ def test_no_worker_is_asked_more_at_once_than_its_share_and_its_connections_are_
         assert worker.connections == REQUESTS_IN_FLIGHT_MAX
 
 
-def test_a_connector_is_announced_before_it_is_asked_for():
+def test_a_connector_is_announced_before_it_is_requested():
     heard = Heard()
     early = []
 
@@ -125,7 +125,7 @@ def test_a_connector_is_announced_before_it_is_asked_for():
     assert max(heard.at_once) == ANNOUNCEMENT_SIZE_MAX
 
 
-def test_what_waited_too_long_for_its_turn_is_announced_anew(monkeypatch):
+def test_what_waited_too_long_for_its_turn_is_announced_again(monkeypatch):
     monkeypatch.setattr(offsets_sweep, "ANNOUNCEMENT_TTL_S", 0.0)
     heard = Heard()
     with swept() as worker:
@@ -134,7 +134,7 @@ def test_what_waited_too_long_for_its_turn_is_announced_anew(monkeypatch):
     assert Counter(heard.announced)["c19"] > 1
 
 
-def test_what_could_not_be_announced_is_not_asked_for():
+def test_what_could_not_be_announced_is_not_requested():
     heard = Heard()
 
     def announce(names) -> bool:
@@ -193,7 +193,7 @@ def test_a_worker_that_nobody_can_reach_is_left_alone():
     assert heard.names == sorted(NAMES)
 
 
-def test_a_worker_that_fails_now_and_then_goes_on_being_asked():
+def test_a_worker_that_fails_now_and_then_goes_on_being_queried():
     heard = Heard()
     with swept() as moody, swept() as well:
         moody.answer = lambda _: (500, b"") if len(moody.asked) % 7 == 0 else (200, offsets())
@@ -202,7 +202,7 @@ def test_a_worker_that_fails_now_and_then_goes_on_being_asked():
         assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
-def test_a_connection_closed_between_two_questions_is_made_anew():
+def test_a_connection_closed_between_two_questions_is_recreated():
     heard = Heard()
     with swept(headers={"Connection": "close"}) as worker:
         sweep(worker.url).offsets(NAMES, heard.listener)
@@ -219,7 +219,7 @@ def test_a_connector_deleted_meanwhile_has_no_answer():
     assert heard.names == sorted(set(NAMES) - gone)
 
 
-def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_error():
+def test_workers_without_such_a_path_are_not_requested_everything_and_it_is_no_error():
     heard = Heard()
     missing = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     with swept(lambda _: (404, missing)) as old, swept(lambda _: (404, missing)) as older:
@@ -277,7 +277,7 @@ def test_odd_connectors_keep_no_other_from_being_read(answer, expected, workers)
 
 
 @pytest.mark.parametrize("name", ["a/b", "100%", "..", ".", "a\\b", "%2F", "tab\tname"])
-def test_of_a_name_that_no_path_can_carry_the_reason_is_told(name):
+def test_of_a_name_that_no_path_can_carry_the_reason_is_reported(name):
     heard = Heard()
     with swept() as worker:
         worker.answer = lambda _: (400, b"") if not one_segment(worker) else (200, offsets())
@@ -383,7 +383,7 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
     async def read() -> list[bytes]:
         transaction = Turn()
 
-        async def ask(name: str) -> bytes:
+        async def request(name: str) -> bytes:
             timeout = httpx.Timeout(LATE_S)
             async with build_async_client(
                 worker.url, timeout=timeout, headers={}, verify=False
@@ -393,8 +393,8 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
                 ]
 
         async with asyncio.timeout(LATE_S), transaction:
-            waiting = [asyncio.create_task(ask("large")) for _ in range(3)]
-            assert await ask("small") == offsets()
+            waiting = [asyncio.create_task(request("large")) for _ in range(3)]
+            assert await request("small") == offsets()
             for _ in (transaction, *waiting):
                 await transaction.wanted.acquire()
             assert not any(task.done() for task in waiting)
@@ -445,7 +445,7 @@ def test_a_stop_ends_it_whoever_hangs():
 # --- who we are, and who they are ----------------------------------------------------------------
 
 
-def test_every_question_says_who_asks():
+def test_every_question_says_who_queries():
     auth = Auth.model_validate({"username": "me", "password": "pä:ss"})
     with swept() as worker:
         sweep(worker.url, auth=auth).offsets(NAMES[:8], Heard().listener)
@@ -477,7 +477,7 @@ def test_a_token_that_is_renewed_meanwhile_is_the_new_one(tmp_path: Path):
         assert "Bearer two" in {head["Authorization"] for head in worker.heads}
 
 
-def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path):
+def test_a_secret_that_cannot_be_read_is_reported_and_nobody_is_queried(tmp_path: Path):
     (tmp_path / "token").write_text("one\n")
     auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
     (tmp_path / "token").unlink()
@@ -488,7 +488,7 @@ def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path
         assert not worker.asked
 
 
-def test_a_path_before_the_api_is_kept_and_any_name_is_one_segment_of_it():
+def test_a_path_before_the_api_is_retained_and_any_name_is_one_segment_of_it():
     with swept() as worker:
         sweep(f"{worker.url}/connect-a/").offsets(["a/b ?#é"], Heard().listener)
         assert worker.paths == ["/connect-a/connectors/a%2Fb%20%3F%23%C3%A9/offsets"]
@@ -500,7 +500,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture
-def wants_certificates(authority: Authority) -> ssl.SSLContext:
+def mutual_tls(authority: Authority) -> ssl.SSLContext:
     own = authority.issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own.cert, own.key)
@@ -509,7 +509,7 @@ def wants_certificates(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def test_a_client_certificate_opens_the_door(wants_certificates, authority):
+def test_a_client_certificate_opens_the_door(mutual_tls, authority):
     client = authority.issue("client", password="hunter2")
     tls = Tls.model_validate(
         {
@@ -520,29 +520,29 @@ def test_a_client_certificate_opens_the_door(wants_certificates, authority):
         }
     )
     heard = Heard()
-    with swept(tls=wants_certificates) as worker:
+    with swept(tls=mutual_tls) as worker:
         sweep(worker.url, tls=tls).offsets(NAMES, heard.listener)
         assert worker.connections == REQUESTS_IN_FLIGHT_MAX
     assert heard.names == sorted(NAMES)
 
 
-def test_without_a_client_certificate_the_worker_refuses(wants_certificates, authority):
-    with swept(tls=wants_certificates) as worker:
+def test_without_a_client_certificate_the_worker_refuses(mutual_tls, authority):
+    with swept(tls=mutual_tls) as worker:
         error = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
         assert type(error) in {AccessDenied, IncompleteResponse}
         assert not worker.asked
 
 
-def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_path):
-    with swept(tls=wants_certificates) as worker:
+def test_a_worker_of_an_unknown_authority_is_not_queried(mutual_tls, tmp_path):
+    with swept(tls=mutual_tls) as worker:
         result = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
         assert type(result) is TargetUnreachable
         assert "its certificate is not trusted: " in result.detail
         assert not worker.asked
 
 
-def test_a_worker_with_anothers_name_is_not_asked(wants_certificates, authority):
-    with swept(tls=wants_certificates) as worker:
+def test_a_worker_with_anothers_name_is_not_queried(mutual_tls, authority):
+    with swept(tls=mutual_tls) as worker:
         url = worker.url.replace("127.0.0.1", "127.0.0.2")
         assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is TargetUnreachable
         assert not worker.asked

@@ -89,7 +89,7 @@ def test_any_connector_name_is_one_segment_of_the_path(name, path):
     assert requests[0].url.raw_path.startswith(path)
 
 
-def test_a_path_before_the_api_is_kept():
+def test_a_path_before_the_api_is_retained():
     requests = []
     connect = ConnectReader(
         "lab",
@@ -171,7 +171,7 @@ def test_a_redirect_says_where_it_leads_to_without_what_may_be_secret(location, 
     assert "secret" not in result.detail
 
 
-def test_a_login_page_is_told_from_broken_json():
+def test_a_login_page_is_distinguished_from_broken_json():
     page = error_of(answering(200, "\n<!DOCTYPE html><title>Log in, secret</title>"))
     assert "HTTP 200 with an HTML page, as of a login or a proxy" in page.detail
     assert "secret" not in page.detail
@@ -300,7 +300,7 @@ NO_ROUTE = {"error_code": 404, "message": "HTTP 404 Not Found"}
         httpx.Response(302, headers={"Location": "http://elsewhere/"}),
     ],
 )
-def test_where_a_worker_fails_the_next_is_asked_and_then_kept(first):
+def test_where_a_worker_fails_the_next_is_queried_and_then_kept(first):
     connect, request = among(first, httpx.Response(200, json={}))
     assert connect.connectors() == connect.connectors() == b"{}"
     assert request == ["w0", "w1", "w1"]
@@ -331,7 +331,7 @@ def test_the_worker_that_is_kept_fails_and_the_round_begins_there():
     assert request == ["w2", "w0"]
 
 
-def test_when_all_workers_fail_the_most_telling_is_raised_and_each_ones_reason_is_told():
+def test_when_all_workers_fail_the_most_reporting_is_raised_and_each_ones_reason_is_reported():
     connect, _ = among(httpx.ConnectError, httpx.Response(500), httpx.ReadTimeout)
     result = error_of(connect)
     assert type(result) is ServerError
@@ -341,7 +341,7 @@ def test_when_all_workers_fail_the_most_telling_is_raised_and_each_ones_reason_i
     )
 
 
-def test_a_worker_that_says_no_is_told_beside_those_that_failed_before():
+def test_a_worker_that_says_no_is_reported_beside_those_that_failed_before():
     connect, request = among(httpx.ConnectError, httpx.Response(409), httpx.Response(200, json={}))
     result = error_of(connect)
     assert type(result) is Conflict
@@ -356,21 +356,21 @@ def transport_with(**headers: str) -> httpx.MockTransport:
     return httpx.MockTransport(lambda _request: httpx.Response(401, headers=headers))
 
 
-def asked(transport: httpx.MockTransport) -> float | None:
+def read_clock(transport: httpx.MockTransport) -> float | None:
     return read_worker_clock("http://worker:8083/", 1.0, transport=transport)
 
 
-def test_even_a_refusal_tells_the_time():
-    assert asked(transport_with(Date="Fri, 21 Nov 2025 08:00:00 GMT")) == 1_763_712_000.0
+def test_even_a_refusal_reports_the_time():
+    assert read_clock(transport_with(Date="Fri, 21 Nov 2025 08:00:00 GMT")) == 1_763_712_000.0
 
 
 @pytest.mark.parametrize("headers", [{}, {"Date": "soon"}])
 def test_a_worker_that_does_not_say_leaves_it_unknown(headers: dict[str, str]):
-    assert asked(transport_with(**headers)) is None
+    assert read_clock(transport_with(**headers)) is None
 
 
 def test_a_worker_that_does_not_answer_leaves_it_unknown():
     def refuse(_request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    assert asked(httpx.MockTransport(refuse)) is None
+    assert read_clock(httpx.MockTransport(refuse)) is None

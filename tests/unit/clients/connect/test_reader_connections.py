@@ -241,7 +241,7 @@ def test_a_client_certificate_opens_the_door(secured: Worker, authority, client)
     assert connect.connectors() == connect.connectors() == b"{}"
 
 
-def test_key_and_certificate_may_stand_in_one_file(secured: Worker, authority, tmp_path):
+def test_key_and_certificate_may_be_in_one_file(secured: Worker, authority, tmp_path):
     own = authority.issue("both")
     both = tmp_path / "both.pem"
     both.write_bytes(own.key.read_bytes() + own.cert.read_bytes())
@@ -293,7 +293,7 @@ def test_a_worker_that_speaks_no_tls_is_no_worker():
         ({}, "tls.cert_file, key_file or key_password"),  # and OpenSSL asks nobody for it
     ],
 )
-def test_a_key_that_does_not_open_is_told_and_never_its_password(
+def test_a_key_that_does_not_open_is_reported_and_never_its_password(
     secured: Worker, authority, client, wrong, words
 ):
     who = tls(ca_file=authority.ca, cert_file=client.cert, key_file=client.key, **wrong)
@@ -302,7 +302,7 @@ def test_a_key_that_does_not_open_is_told_and_never_its_password(
     assert words in result.detail
 
 
-def test_a_file_that_is_no_certificate_is_told(secured: Worker, tmp_path):
+def test_a_file_that_is_no_certificate_is_reported(secured: Worker, tmp_path):
     path = tmp_path / "ca.pem"
     path.write_text(SECRET)
     assert "tls.ca_file" in error_of(reader(secured.url, tls=tls(ca_file=path))).detail
@@ -350,7 +350,7 @@ def writer(world):
     return ConnectWriter("lab", URLS, transport=world)
 
 
-def test_a_world_in_memory_is_asked_as_a_worker_is():
+def test_a_world_in_memory_is_queried_as_a_worker_is():
     world = World((200, b"{}"), (200, b'{"message":"done"}'))
     assert model_reader(world).offsets("a/b") == b"{}"
     assert writer(world).send("PATCH", "/connectors/a%2Fb/offsets", b"[]") == ConnectReply(
@@ -362,7 +362,7 @@ def test_a_world_in_memory_is_asked_as_a_worker_is():
     ]
 
 
-def test_the_next_worker_is_asked_where_there_is_no_connection():
+def test_the_next_worker_is_queried_where_there_is_no_connection():
     world = World(httpx.ConnectError("refused"), (204, b""))
     assert writer(world).send("PUT", "/connectors/c/stop").status == 204
     assert [url for _, url, *_ in world.asked] == list(URLS)

@@ -126,7 +126,7 @@ def test_what_would_be_decoded_into_too_many_objects_is_not(ask: Ask, body: byte
         ask(answering(body))
 
 
-def test_an_answer_as_wide_as_the_largest_site_is_read():
+def test_an_answer_as_wide_as_the_largest_cluster_is_read():
     assert not has_too_many_values(b"," * VALUES_MAX)
     assert has_too_many_values(b"," * VALUES_MAX + b"{")
 

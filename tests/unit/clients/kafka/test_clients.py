@@ -247,7 +247,7 @@ def test_settings_that_are_right_or_wait_for_a_token_are_not_refused(properties)
     assert find_refused_settings("east", properties) == ()
 
 
-def test_a_token_is_asked_for_only_where_a_mechanism_wants_one(monkeypatch):
+def test_a_token_is_requested_only_where_a_mechanism_wants_one(monkeypatch):
     """librdkafka waits ten seconds for a callback that no mechanism calls."""
     made_with = []
 
@@ -303,7 +303,7 @@ def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
         parse_end_of_partition(*reader.read(10, 0.1))
 
 
-def test_a_hook_is_asked_for_a_token_without_anyone_polling():
+def test_a_hook_is_queried_for_a_token_without_anyone_polling():
     requests = []
 
     def hook(config: str) -> tuple[str, float]:
@@ -322,7 +322,7 @@ def test_a_hook_is_asked_for_a_token_without_anyone_polling():
     assert requests == ["scope=read", "scope=read"]
 
 
-def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, monkeypatch):
+def test_a_broker_that_is_not_trusted_is_distinguished_from_one_that_is_away(tmp_path, monkeypatch):
     monkeypatch.setattr("offsetwatch.clients.kafka.clients.REQUEST_TIMEOUT_S", 2.0)
     own = Authority(tmp_path / "theirs").issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -364,7 +364,7 @@ def test_a_topic_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     admin.close()
 
 
-def test_a_partition_is_fetched_anew_and_the_others_go_on(broker):
+def test_a_partition_is_fetched_again_and_the_others_go_on(broker):
     parts = [TopicPartition("reopened", number) for number in range(PARTITIONS)]
     for number in (0, 1):
         broker.produce("reopened", b"k", b"old", partition=number)

@@ -36,7 +36,7 @@ def test_an_id_is_gone_with_its_description(retained):
 
 
 @pytest.mark.parametrize("retained", [True, False])
-def test_an_id_that_is_asked_for_twice_is_still_there(retained):
+def test_an_id_that_is_requested_twice_is_still_there(retained):
     before, at = ids(), described(retained=retained)
     assert [extract_topic_id(at) for _ in range(5)] == [TEXT] * 5
     assert ids() == before + 1

@@ -42,7 +42,7 @@ def clock(monkeypatch) -> VirtualClock:
     return VirtualClock()
 
 
-def ask(readers: GroupReaders, *names: str) -> None:
+def request(readers: GroupReaders, *names: str) -> None:
     for name in names:
         assert readers.committed(name, [ORDERS], 5.0) == {ORDERS: 7}
 
@@ -51,50 +51,52 @@ def opened() -> list[str]:
     return [consumer.group for consumer in Consumer.made if not consumer.closed]
 
 
-def test_a_group_that_is_asked_again_and_again_has_one_client(clock):
+def test_a_group_that_is_queried_again_and_again_has_one_client(clock):
     readers = GroupReaders({}, clock.now)
     for _ in range(5):
-        ask(readers, "a", "b")
+        request(readers, "a", "b")
         clock.advance(IDLE_S - 1)
     assert len(Consumer.made) == 2
     assert opened() == ["a", "b"]
 
 
-def test_a_group_that_nobody_asks_for_any_more_loses_its_client(clock):
+def test_a_group_that_nobody_requests_any_more_loses_its_client(clock):
     readers = GroupReaders({}, clock.now)
-    ask(readers, "gone", "there", "gone too")
+    request(readers, "gone", "there", "gone too")
     clock.advance(IDLE_S / 2)
-    ask(readers, "there")
+    request(readers, "there")
     clock.advance(IDLE_S / 2)
-    ask(readers, "there")
+    request(readers, "there")
     assert opened() == ["there"]
-    ask(readers, "gone")
+    request(readers, "gone")
     assert opened() == ["there", "gone"]
 
 
-def test_one_that_is_asked_ever_so_seldom_is_not_closed_by_its_own_question(clock):
+def test_one_that_is_queried_ever_so_seldom_is_not_closed_by_its_own_question(clock):
     readers = GroupReaders({}, clock.now)
-    ask(readers, "a")
+    request(readers, "a")
     clock.advance(10 * IDLE_S)
-    ask(readers, "a")
+    request(readers, "a")
     assert len(Consumer.made) == 1
 
 
-def test_of_too_many_the_least_recently_asked_is_closed(clock):
+def test_of_too_many_the_least_recently_queried_is_closed(clock):
     readers = GroupReaders({}, clock.now)
     names = [f"g{number}" for number in range(CLIENTS_MAX)]
-    ask(readers, *names, "g0", "one more")
+    request(readers, *names, "g0", "one more")
     assert opened() == ["g0", *names[2:], "one more"]
 
 
 def test_all_are_closed_in_the_end(clock):
     readers = GroupReaders({}, clock.now)
-    ask(readers, "a", "b")
+    request(readers, "a", "b")
     readers.close()
     assert opened() == []
 
 
-def test_a_partition_that_the_broker_refuses_is_told_from_one_without_a_commit(clock, monkeypatch):
+def test_a_partition_that_the_broker_refuses_is_distinguished_from_one_without_a_commit(
+    clock, monkeypatch
+):
     denied = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
     class Answer:

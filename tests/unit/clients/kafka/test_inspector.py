@@ -47,11 +47,11 @@ def test_what_is_no_answer_is_refused(body: bytes):
     ("fetch", "text"),
     [(10, "older than 2.3"), (11, "2.3 to 2.6"), (13, "3.1 to 3.4"), (17, "3.9 or 4.0")],
 )
-def test_a_release_is_told_by_its_fetch(fetch: int, text: str):
+def test_a_release_is_reported_by_its_fetch(fetch: int, text: str):
     assert release_of_fetch_version(fetch) == text
 
 
-def test_a_broker_tells_its_release_and_its_cluster():
+def test_a_broker_reports_its_release_and_its_cluster():
     broker = MockBroker()
     try:
         properties = {"bootstrap.servers": broker.bootstrap}
@@ -73,7 +73,7 @@ def test_a_second_bootstrap_server_answers_for_the_first():
         broker.stop()
 
 
-def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.MonkeyPatch):
+def test_a_host_of_ipv6_is_queried_without_its_brackets(monkeypatch: pytest.MonkeyPatch):
     requests: list[tuple[str, int]] = []
 
     def refuse(address: tuple[str, int], timeout: float) -> None:
@@ -161,7 +161,7 @@ def facts_of(client: Client) -> KafkaInspector:
     ("moment", "milliseconds"),
     [(1_700_000_000.0, 1_700_000_000_000), (1.5, 1500), (0.0001, 1), (0.0, 0), (-1.0, 0)],
 )
-def test_a_moment_is_asked_for_in_whole_milliseconds_and_never_an_earlier_one(moment, milliseconds):
+def test_a_moment_is_requested_in_whole_milliseconds_and_never_an_earlier_one(moment, milliseconds):
     client, partition = Client(), TopicPartition("timed", 0)
     assert facts_of(client).offsets_at({partition: moment}) == {partition: 7}
     assert client.milliseconds == {partition: milliseconds}
@@ -173,13 +173,13 @@ def test_a_policy_that_we_may_not_see_is_not_known_and_no_failure():
     assert result == {"seen": "compact", "hidden": None}
 
 
-def test_a_policy_that_a_broker_fails_to_tell_keeps_no_other_from_being_known():
+def test_a_policy_that_a_broker_fails_to_report_keeps_no_other_from_being_known():
     client = Client({"seen": "compact", "broken": ck.KafkaError.UNKNOWN})
     result = facts_of(client).policies(["seen", "broken"])
     assert result == {"seen": "compact", "broken": None}
 
 
-def test_that_no_policy_can_be_told_is_a_failure():
+def test_that_no_policy_can_be_reported_is_a_failure():
     client = Client({"broken": ck.KafkaError.UNKNOWN})
     with pytest.raises(ServerError):
         facts_of(client).policies(["broken"])

@@ -40,7 +40,7 @@ class Cluster:
         self.levels: list[str] = []
         self.patience: list[float] = []
 
-    def made(self, settings: dict[str, Any]) -> Any:
+    def build_consumer(self, settings: dict[str, Any]) -> Any:
         self.levels.append(settings["isolation.level"])
         return self
 
@@ -70,7 +70,7 @@ class Cluster:
         }
         return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
 
-    def ask(self, readers: LogBoundsReader, *partitions: TopicPartition) -> list[Any]:
+    def request(self, readers: LogBoundsReader, *partitions: TopicPartition) -> list[Any]:
         answer = readers.ask(partitions, LATEST, committed=False)
         return [type(item) if isinstance(item, Exception) else item for item in answer]
 
@@ -82,43 +82,43 @@ def cluster() -> Cluster:
 
 @pytest.fixture
 def readers(cluster: Cluster) -> LogBoundsReader:
-    return LogBoundsReader("west", {}, cluster.made)
+    return LogBoundsReader("west", {}, cluster.build_consumer)
 
 
 def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
     cluster.leaderless = {THERE}
-    assert cluster.ask(readers, HERE, THERE) == [7, LeaderNotAvailable]
+    assert cluster.request(readers, HERE, THERE) == [7, LeaderNotAvailable]
     assert cluster.asked == [[HERE, THERE], [HERE]]
 
 
 def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, readers):
     cluster.leaderless = {THERE}
-    cluster.ask(readers, HERE, THERE)
+    cluster.request(readers, HERE, THERE)
     assert cluster.patience[0] <= log_bounds.BATCH_S_MAX < cluster.patience[1]
 
 
 def test_what_nobody_leads_is_waited_for_once(cluster, readers):
     cluster.leaderless = {THERE}
-    cluster.ask(readers, HERE, THERE)
+    cluster.request(readers, HERE, THERE)
     cluster.asked.clear()
-    assert cluster.ask(readers, HERE, THERE) == [7, LeaderNotAvailable]
+    assert cluster.request(readers, HERE, THERE) == [7, LeaderNotAvailable]
     assert cluster.asked == [[HERE]]
 
 
-def test_what_is_led_again_is_asked_for_again_and_then_nobody_is_described(cluster, readers):
+def test_what_is_led_again_is_requested_again_and_then_nobody_is_described(cluster, readers):
     cluster.leaderless = {THERE}
-    cluster.ask(readers, HERE, THERE)
+    cluster.request(readers, HERE, THERE)
     cluster.leaderless.clear()
-    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    assert cluster.request(readers, HERE, THERE) == [7, 9]
     described = cluster.described
-    assert cluster.ask(readers, HERE, THERE) == [7, 9]
+    assert cluster.request(readers, HERE, THERE) == [7, 9]
     assert cluster.described == described
 
 
 def test_what_is_gone_for_good_has_no_topic_described(cluster, readers):
     for _ in range(3):
-        assert cluster.ask(readers, HERE, GONE) == [7, NotFound]
-        assert cluster.ask(readers, GONE) == [NotFound]
+        assert cluster.request(readers, HERE, GONE) == [7, NotFound]
+        assert cluster.request(readers, GONE) == [NotFound]
     assert cluster.described == 0
 
 
@@ -126,7 +126,7 @@ def test_without_an_answer_after_all_the_error_is_librdkafkas(cluster, readers, 
     cluster.leaderless = {HERE}
     monkeypatch.setattr(cluster, "list_topics", lambda timeout: SimpleNamespace(topics={}))
     with pytest.raises(ck.KafkaException) as error:
-        cluster.ask(readers, HERE)
+        cluster.request(readers, HERE)
     assert error.value.args[0] == TIMED_OUT
 
 
@@ -134,7 +134,7 @@ def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
     cluster, readers, monkeypatch
 ):
     monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", 2)
-    assert cluster.ask(readers, THERE, GONE, HERE) == [9, NotFound, 7]
+    assert cluster.request(readers, THERE, GONE, HERE) == [9, NotFound, 7]
     assert cluster.asked == [[THERE, GONE], [HERE]]
 
 
@@ -144,7 +144,7 @@ def test_there_is_one_client_for_each_isolation_level(cluster, readers):
     assert cluster.levels == ["read_uncommitted", "read_committed"]
 
 
-def test_what_is_asked_again_is_the_same_question(cluster, readers, monkeypatch):
+def test_what_is_queried_again_is_the_same_question(cluster, readers, monkeypatch):
     """To make ten thousand of them anew for each round takes an eighth of the round."""
     requests: list[list[ck.TopicPartition]] = []
     ask = cluster.offsets_for_times
@@ -183,11 +183,11 @@ def test_other_partitions_or_another_offset_are_another_question(cluster, reader
     assert cluster.offsets == [LATEST, EARLIEST, LATEST, LATEST]
 
 
-def test_who_is_led_is_asked_for_and_who_is_not_has_no_answer_in_any_order(cluster, readers):
+def test_who_is_led_is_requested_and_who_is_not_has_no_answer_in_any_order(cluster, readers):
     cluster.leaderless = {HERE}
     partitions = (HERE, THERE, HERE)
     for _ in range(2):
-        assert cluster.ask(readers, *partitions) == [LeaderNotAvailable, 9, LeaderNotAvailable]
+        assert cluster.request(readers, *partitions) == [LeaderNotAvailable, 9, LeaderNotAvailable]
 
 
 # --- brokers that are far away --------------------------------------------------------------------
@@ -208,15 +208,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_who_is_far_away_is_asked_less_often_for_more(cluster, readers, monkeypatch):
+def test_who_is_far_away_is_queried_less_often_for_more(cluster, readers, monkeypatch):
     monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [1, 1, 1, 1]
     assert sizes(cluster, readers, HERE, THERE, HERE, THERE) == [3, 1]
-    assert cluster.ask(readers, HERE, THERE, GONE, HERE) == [7, 9, NotFound, 7]
+    assert cluster.request(readers, HERE, THERE, GONE, HERE) == [7, 9, NotFound, 7]
 
 
 @pytest.mark.usefixtures("small")
-def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatch):
+def test_who_is_near_again_is_requested_fewer_again(cluster, readers, monkeypatch):
     monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     partitions = (HERE, THERE, HERE, THERE)
     sizes(cluster, readers, *partitions)
@@ -226,7 +226,7 @@ def test_who_is_near_again_is_asked_for_fewer_again(cluster, readers, monkeypatc
 
 
 @pytest.mark.usefixtures("small")
-def test_how_far_it_is_one_quick_answer_tells(cluster, readers, monkeypatch):
+def test_how_far_it_is_one_quick_answer_reports(cluster, readers, monkeypatch):
     """The others may have waited for something else."""
     monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", 5.0)
     # When the round begins, and when each question begins and has its answer.
@@ -248,7 +248,7 @@ def test_what_fits_into_one_question_says_nothing_of_how_far_it_is(cluster, read
 
 
 @pytest.mark.usefixtures("small")
-def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
+def test_a_round_that_took_too_long_is_not_requested_in_the_same_way_again(
     cluster, readers, monkeypatch
 ):
     monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
@@ -261,7 +261,7 @@ def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "offsets_for_times", late)
-        assert cluster.ask(readers, *partitions) == [7, 9, ResponseTimeout, ResponseTimeout]
+        assert cluster.request(readers, *partitions) == [7, 9, ResponseTimeout, ResponseTimeout]
     assert sizes(cluster, readers, *partitions) == [3, 1]
 
 
@@ -281,7 +281,7 @@ CODES = sorted(
 )
 
 
-class Odd(Cluster):
+class PartlyRefused(Cluster):
     """Many partitions, of which some are refused: by an error of their own, or of the question."""
 
     def __init__(self, code: int, *, whole: bool) -> None:
@@ -306,8 +306,8 @@ class Odd(Cluster):
 
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
-    cluster = Odd(code, whole=False)
-    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    cluster = PartlyRefused(code, whole=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
     assert {partition for partition, report in zip(MANY, answer, strict=True) if report != 7} == ODD
     assert all(isinstance(report, int | ClientError) for report in answer)
 
@@ -316,8 +316,8 @@ def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
     "code", [ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.UNKNOWN, 56, -150]
 )
 def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apart(code):
-    cluster = Odd(code, whole=True)
-    readers = LogBoundsReader("west", {}, cluster.made)
+    cluster = PartlyRefused(code, whole=True)
+    readers = LogBoundsReader("west", {}, cluster.build_consumer)
     for _ in range(2):
         answer = readers.ask(MANY, LATEST, committed=False)
         assert {
@@ -330,19 +330,19 @@ def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apa
     assert not any(ODD & set(partition) for partition in cluster.asked)
 
 
-def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
+def test_what_was_left_apart_is_requested_again_after_a_while(monkeypatch):
     monkeypatch.setattr(log_bounds, "EXCLUSION_S", -1.0)
-    cluster = Odd(ck.KafkaError.UNKNOWN, whole=True)
-    readers = LogBoundsReader("west", {}, cluster.made)
+    cluster = PartlyRefused(ck.KafkaError.UNKNOWN, whole=True)
+    readers = LogBoundsReader("west", {}, cluster.build_consumer)
     readers.ask(MANY, LATEST, committed=False)
     cluster.odd.clear()
     assert readers.ask(MANY, LATEST, committed=False) == [7] * len(MANY)
 
 
 def test_where_everything_is_refused_the_questions_are_bounded():
-    cluster = Odd(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
+    cluster = PartlyRefused(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
     cluster.odd = set(MANY)
-    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
     assert {type(report) for report in answer} == {AccessDenied}
     batches = len(MANY) / log_bounds.PARTITIONS_PER_REQUEST
     assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
@@ -356,10 +356,10 @@ def test_where_everything_is_refused_the_questions_are_bounded():
         ck.KafkaError._TRANSPORT,
     ],
 )
-def test_what_is_true_of_the_cluster_is_asked_once(code):
-    cluster = Odd(code, whole=True)
+def test_what_is_true_of_the_cluster_is_queried_once(code):
+    cluster = PartlyRefused(code, whole=True)
     with pytest.raises(ck.KafkaException):
-        LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+        LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
     assert len(cluster.asked) == 1
 
 
@@ -390,7 +390,7 @@ class Hanging(Cluster):
 
 def test_a_broker_that_hangs_takes_only_what_it_leads_along():
     cluster = Hanging()
-    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
     assert all(
         (report == 7) is (partition.partition % 2 == 0)
         for partition, report in zip(MANY, answer, strict=True)

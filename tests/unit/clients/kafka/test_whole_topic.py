@@ -83,7 +83,7 @@ def test_an_open_transaction_is_named_as_what_is_in_the_way(kafka):
     assert kafka.clock.now() - before > EMPTY_READS_MAX * 0.1
 
 
-def test_progress_is_told_up_to_all_there_is(kafka):
+def test_progress_is_reported_up_to_all_there_is(kafka):
     for number in range(3):
         kafka.produce("offsets", b"a", b"%d" % number, partition=number % 2)
     reports: list[tuple[int, int | None]] = []
@@ -107,7 +107,7 @@ def test_a_real_client_reads_to_the_end_as_well():
     assert {item.key: item.value for item in log}[b"k0"] is None
 
 
-class _Asked(Future[object]):
+class _TimedAnswers(Future[object]):
     """How long each of its answers was waited for."""
 
     def __init__(self, code: int | None = None) -> None:
@@ -137,7 +137,7 @@ class _Group:
 class _Client:
     """librdkafka's admin client: what it says of groups of consumers, and of any group."""
 
-    asked: dict[str, _Asked]
+    asked: dict[str, _TimedAnswers]
     listed: list[_Group] = field(default_factory=list)
 
     def describe_consumer_groups(self, groups, **_more):
@@ -175,8 +175,8 @@ OTHER_PROTOCOL = KafkaError._INVALID_ARG
         (KafkaError._TIMED_OUT, [_Group([])], ResponseTimeout),
     ],
 )
-def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected, monkeypatch):
-    admin = storage_admin(_Client({"connect": _Asked(code)}, listed), monkeypatch)
+def test_a_group_that_may_not_be_observed_is_not_an_empty_one(code, listed, expected, monkeypatch):
+    admin = storage_admin(_Client({"connect": _TimedAnswers(code)}, listed), monkeypatch)
     if isinstance(expected, tuple):
         assert admin.members("connect") == expected
     else:
@@ -187,7 +187,9 @@ def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected
 def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
     waited: list[float] = []
     monkeypatch.setattr(inspector, "wait", lambda _asked, timeout: waited.append(timeout))
-    request = {name: _Asked() for name in ("a", "b", "c")} | {"d": _Asked(KafkaError.UNKNOWN)}
+    request = {name: _TimedAnswers() for name in ("a", "b", "c")} | {
+        "d": _TimedAnswers(KafkaError.UNKNOWN)
+    }
     operations = storage_admin(_Client(request), monkeypatch).group_operations(request)
     assert {name: type(at) for name, at in operations.items()} == {
         "a": ResponseTimeout,
@@ -200,7 +202,7 @@ def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
 
 
 def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
-    request = _Asked()
+    request = _TimedAnswers()
     monkeypatch.setattr(
         inspector,
         "wait",
@@ -221,17 +223,17 @@ def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
 )
 def test_a_topic_of_which_no_id_came_in_time_is_not_known_to_be_gone(code, expected, monkeypatch):
     monkeypatch.setattr(inspector, "wait", lambda *_, timeout: None)
-    admin = storage_admin(_Client({"orders": _Asked(code)}), monkeypatch)
+    admin = storage_admin(_Client({"orders": _TimedAnswers(code)}), monkeypatch)
     with pytest.raises(expected):
         admin.topic_id_now("orders")
     assert admin.identities_now(["orders"]) == {}
 
 
-def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
+def test_each_question_to_a_coordinator_is_queried_by_a_client_of_its_own(monkeypatch):
     built: list[_Client] = []
 
     def client(_settings: object) -> _Client:
-        built.append(_Client({"connect": _Asked(KafkaError.GROUP_ID_NOT_FOUND)}))
+        built.append(_Client({"connect": _TimedAnswers(KafkaError.GROUP_ID_NOT_FOUND)}))
         return built[-1]
 
     monkeypatch.setattr(ck_admin, "AdminClient", client)

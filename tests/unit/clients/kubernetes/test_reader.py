@@ -107,7 +107,7 @@ def test_a_kubeconfig_that_cannot_be_followed_is_refused_with_what_is_wrong(
         find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
 
 
-def test_a_pod_reads_its_token_anew_at_each_request(tmp_path: Path) -> None:
+def test_a_pod_reads_its_token_again_at_each_request(tmp_path: Path) -> None:
     for name, text in (("token", "one\n"), ("ca.crt", "ca"), ("namespace", "kafka\n")):
         (tmp_path / name).write_text(text)
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}

@@ -54,7 +54,7 @@ class Log:
     st.booleans(),
     st.integers(0, CHILD_DEATHS_MAX - 1),
 )
-def test_a_stretch_is_sound_up_to_its_first_bad_batch_however_children_die_before_it(
+def test_an_unread_range_is_sound_up_to_its_first_bad_batch_however_children_die_before_it(
     start, end, bad, deadly, before
 ):
     bad = max(start, bad)
@@ -63,7 +63,7 @@ def test_a_stretch_is_sound_up_to_its_first_bad_batch_however_children_die_befor
     assert result == ChecksumResult(max(start, min(bad, end)), corrupt=start < end and bad < end)
 
 
-def test_a_place_where_a_child_died_once_is_asked_for_alone_and_the_rest_is_read_on():
+def test_a_place_where_a_child_died_once_is_requested_alone_and_the_rest_is_read_on():
     log = Log(bad=4, before=1)
     assert verify_range(log.read, 0, 8) == ChecksumResult(4, corrupt=True)
     alone = [ChecksumRange(4, 5, alone=True)] * (CHILD_DEATHS_MAX - 1)
@@ -71,7 +71,7 @@ def test_a_place_where_a_child_died_once_is_asked_for_alone_and_the_rest_is_read
     assert log.asked == [ChecksumRange(0, 8), there, ChecksumRange(4, 8), *alone]
 
 
-def test_a_sound_stretch_is_read_once():
+def test_a_sound_unread_range_is_read_once():
     log = Log()
     assert verify_range(log.read, 2, 6) == ChecksumResult(6, corrupt=False)
     assert log.asked == [ChecksumRange(2, 6)]
@@ -93,7 +93,7 @@ def test_what_a_child_could_not_say_is_not_held_against_the_batch(alone):
     assert verify_range(read, 0, 5) == ChecksumResult(1, corrupt=False)
 
 
-def test_a_bad_batch_that_a_child_tells_of_is_believed_at_once():
+def test_a_bad_batch_that_a_child_reports_is_believed_at_once():
     log = Log(bad=3, deadly=False)
     assert verify_range(log.read, 0, 8) == ChecksumResult(3, corrupt=True)
     assert len(log.asked) == 1

@@ -40,7 +40,7 @@ def filled(broker: MockBroker, count: int = 5, size: int = 10) -> None:
             broker.produce("orders", b"k", b"v" * size, partition=partition, at=AT + number)
 
 
-def test_each_partition_tells_the_record_at_its_own_offset(broker, reader):
+def test_each_partition_reports_the_record_at_its_own_offset(broker, reader):
     filled(broker)
     starts = {at(0): 0, at(1): 1, at(2): 4, at(3): 2}
     result = reader.first(starts, TIMEOUT_S)
@@ -67,7 +67,7 @@ def test_a_reader_is_used_again_and_again_with_the_partitions_of_each_round_alon
         assert set(reader.first({at(0): start, at(2): start}, TIMEOUT_S)) == {at(0), at(2)}
 
 
-def test_records_larger_than_what_is_asked_for_are_read_all_the_same(broker, reader):
+def test_records_larger_than_what_is_requested_are_read_all_the_same(broker, reader):
     filled(broker, count=2, size=5 * PARTITION_BYTES)
     starts = {at(partition): 1 for partition in range(PARTITIONS)}
     result = reader.first(starts, TIMEOUT_S)

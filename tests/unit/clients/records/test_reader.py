@@ -73,7 +73,7 @@ def values(window: LogWindow) -> list[bytes | None]:
     return [stored_record.value for stored_record in window.records]
 
 
-def test_null_and_empty_are_told_apart_in_keys_values_and_headers(broker, reader):
+def test_null_and_empty_are_distinguished_in_keys_values_and_headers(broker, reader):
     headers = ((b"a", None), (b"a", b""), (b"", b"x"), ("é☃😀".encode(), b"\0"), (b"a", b"2"))
     written(
         broker,
@@ -179,7 +179,7 @@ def test_a_batch_at_which_the_client_dies_is_found_by_that(broker, checking, siz
     assert window.corrupt_at == 2
 
 
-def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
+def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_reported(broker):
     properties = {"bootstrap.servers": broker.bootstrap, "group.id": "g", "logger": None}
     assert verify_checksums(properties, AT, 0, 1, timeout_s=0.0) == ChecksumResult(0, corrupt=False)
     assert verify_checksums(properties, AT, 0, 1, timeout_s=TIMEOUT_S) == ChecksumResult(
@@ -191,7 +191,7 @@ def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
     )
 
 
-def test_a_child_is_told_by_name_where_tokens_come_from():
+def test_a_child_is_reported_by_name_where_tokens_come_from():
     assert import_function(crc_check._format_hook_name(unsigned)) is unsigned
 
 
@@ -320,14 +320,14 @@ def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
     assert incomplete.partial == LogWindow((), 0, 4, 0)
 
 
-def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_asks_for_it(window_of):
+def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_requests_it(window_of):
     incomplete = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
     assert values(incomplete.partial) == [b"0", b"1"]
     assert (incomplete.partial.next_offset, incomplete.partial.end) == (2, 4)
 
 
 @pytest.mark.parametrize(("until", "detail"), [(3, "read up to 1 of 3"), (9, "read up to 1 of 4")])
-def test_how_far_a_read_was_to_go_is_told(window_of, until, detail):
+def test_how_far_a_read_was_to_go_is_reported(window_of, until, detail):
     assert detail in str(short_read(window_of, ScriptedConsumer(4, stored(0)), until=until))
 
 
@@ -361,7 +361,7 @@ def test_a_broker_that_names_no_end_of_the_log_is_not_one_of_an_empty_log(window
         window_of(ScriptedConsumer(-1001))
 
 
-def test_a_batch_that_is_corrupt_behind_what_was_asked_for_does_not_shorten_it(window_of):
+def test_a_batch_that_is_corrupt_behind_what_was_requested_does_not_shorten_it(window_of):
     bad = Message(
         topic=AT.topic, partition=AT.partition, offset=3, error=KafkaError(KafkaError._BAD_MSG)
     )

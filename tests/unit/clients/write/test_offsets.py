@@ -80,7 +80,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_replaced_and_what_it_was_is_kept(file):
+def test_a_file_is_replaced_and_what_it_was_is_retained(file):
     old = file.read_bytes()
     retained = replace_file(file, NEW)
     assert read_offsets_entries(file) == NEW

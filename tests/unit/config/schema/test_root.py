@@ -66,7 +66,7 @@ def patterns(**lists: list[str]) -> Patterns:
     return Patterns.model_validate(lists)
 
 
-def test_files_are_looked_for_beside_the_configuration(folder: Path):
+def test_files_are_searched_for_beside_the_configuration(folder: Path):
     connect = {cluster.name: cluster for cluster in read(folder).connect}
     assert connect["bearer-file"].auth.bearer_token_file == folder / "secret-token"
     assert connect["basic"].tls.ca_file == folder / "ca.pem"
@@ -268,18 +268,18 @@ def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
     assert SECRET not in "".join(pictures)
 
 
-def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+def iterate_paths(value: Any, path: tuple = ()) -> Iterator[tuple]:
     """The path to everything in a document but the document itself."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)
         if isinstance(item, dict | list):
-            yield from places(item, (*path, key))
+            yield from iterate_paths(item, (*path, key))
 
 
 @pytest.mark.parametrize("wrong", [None, "x", 7, ["x"], {"x": "y"}], ids=repr)
 @pytest.mark.parametrize(
-    "location", list(places(whole())), ids=lambda item: ".".join(map(str, item))
+    "location", list(iterate_paths(whole())), ids=lambda item: ".".join(map(str, item))
 )
 def test_whatever_is_wrong_beside_a_secret_no_message_shows_it(folder: Path, location, wrong):
     document = deepcopy(whole())

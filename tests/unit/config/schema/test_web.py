@@ -135,7 +135,7 @@ def test_a_mistake_has_its_exact_message(folder: Path, document: object, expecte
     assert mistakes(folder, document) == expected
 
 
-def test_all_mistakes_are_told_at_once_with_those_of_the_configuration(folder: Path):
+def test_all_mistakes_are_reported_at_once_with_those_of_the_configuration(folder: Path):
     (folder / "web.yaml").write_text(
         yaml.safe_dump({**tls(key_file="none.pem"), "basic_auth_users": {"a": "s3cret"}})
     )

@@ -73,7 +73,7 @@ class Watching:
         self.failures = FailureTracker()
         self.seen: Snapshot = EMPTY_SNAPSHOT
 
-    def look(
+    def observe(
         self,
         moment: float,
         *connectors: ConnectorView,
@@ -103,8 +103,8 @@ class Watching:
         """So often, ten seconds apart, restarted in between."""
         for number in range(times):
             if number:
-                self.look(moment + 10 * number - 5, polled(task("running")), positions=positions)
-            self.look(moment + 10 * number, polled(task("failed")), positions=positions)
+                self.observe(moment + 10 * number - 5, polled(task("running")), positions=positions)
+            self.observe(moment + 10 * number, polled(task("failed")), positions=positions)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def watching() -> Watching:
 
 
 def test_a_task_that_fails_is_a_run_of_one(watching):
-    (run,) = watching.look(100.0, polled(task("failed"), task("running", number=1)))
+    (run,) = watching.observe(100.0, polled(task("failed"), task("running", number=1)))
     assert run == FailureRun(
         connect_cluster="lab",
         connector="files",
@@ -136,12 +136,12 @@ def test_a_task_that_fails_is_a_run_of_one(watching):
 
 
 def test_a_connector_that_fails_itself_is_a_run_of_no_task(watching):
-    (run,) = watching.look(100.0, polled(state="failed", failure=BAD))
+    (run,) = watching.observe(100.0, polled(state="failed", failure=BAD))
     assert (run.task, run.kind, run.count) == (None, "org.example.Bad", 1)
 
 
 def test_a_failure_that_does_not_say_what_it_is_is_of_no_kind(watching):
-    (run,) = watching.look(1.0, polled(Task(0, "failed", None)))
+    (run,) = watching.observe(1.0, polled(Task(0, "failed", None)))
     assert (run.kind, run.failure) == ("", "")
 
 
@@ -155,22 +155,22 @@ def test_restarts_between_failures_of_one_kind_are_counted_with_them(watching):
 def test_of_a_kind_is_what_died_of_the_same_class_wherever_that_was_seen_and_the_newest_is_told(
     watching,
 ):
-    watching.look(1.0, polled(task("failed", BAD)))
-    watching.look(2.0, polled(task("running")))
-    (run,) = watching.look(3.0, polled(task("failed", BAD_ELSEWHERE)))
+    watching.observe(1.0, polled(task("failed", BAD)))
+    watching.observe(2.0, polled(task("running")))
+    (run,) = watching.observe(3.0, polled(task("failed", BAD_ELSEWHERE)))
     assert (run.count, run.kind, run.failure) == (2, "org.example.Bad", BAD_ELSEWHERE)
 
 
 def test_another_kind_of_failure_begins_another_run(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
-    watching.look(15.0, polled(task("running")), positions={"a": "1"})
-    (run,) = watching.look(20.0, polled(task("failed", WORSE)), positions={"a": "1"})
+    watching.observe(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.observe(20.0, polled(task("failed", WORSE)), positions={"a": "1"})
     assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 20.0)
 
 
 def test_a_failure_that_is_polled_again_is_the_same_one(watching):
-    watching.look(1.0, polled(task("failed")))
-    (run,) = watching.look(2.0, polled(task("failed")))
+    watching.observe(1.0, polled(task("failed")))
+    (run,) = watching.observe(2.0, polled(task("failed")))
     assert (run.count, run.last_at) == (1, 1.0)
 
 
@@ -179,15 +179,15 @@ def test_a_failure_that_is_polled_again_is_the_same_one(watching):
     [("restarting", 1), ("unassigned", 1), ("running", 1), ("paused", 0), ("stopped", 0)],
 )
 def test_a_restart_is_a_failed_task_that_is_to_run_again(watching, state, restarts):
-    watching.look(1.0, polled(task("failed")))
-    watching.look(2.0, polled(task(state)))
-    watching.look(3.0, polled(task("running" if state != "running" else "failed")))
-    watching.look(4.0, polled(task("failed")))
+    watching.observe(1.0, polled(task("failed")))
+    watching.observe(2.0, polled(task(state)))
+    watching.observe(3.0, polled(task("running" if state != "running" else "failed")))
+    watching.observe(4.0, polled(task("failed")))
     assert len(watching.failures.of[FILES].restarts) == restarts
 
 
 def test_of_two_connectors_and_two_tasks_each_has_its_own_and_they_come_by_name(watching):
-    runs = watching.look(
+    runs = watching.observe(
         1.0,
         polled(task("failed", number=1), task("failed"), name="z"),
         polled(task("failed"), name="a"),
@@ -195,20 +195,20 @@ def test_of_two_connectors_and_two_tasks_each_has_its_own_and_they_come_by_name(
     assert [(run.connector, run.task) for run in runs] == [("a", 0), ("z", 0), ("z", 1)]
 
 
-def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
+def test_of_who_was_polled_and_never_failed_nothing_is_retained(watching):
     """There may be 240,000 tasks."""
-    watching.look(100.0, polled(task("running"), task("paused", number=1)))
+    watching.observe(100.0, polled(task("running"), task("paused", number=1)))
     assert watching.failures.of == {}
-    watching.look(110.0, polled(task("failed"), task("paused", number=1)))
-    watching.look(120.0, polled(task("running"), task("paused", number=1)))
+    watching.observe(110.0, polled(task("failed"), task("paused", number=1)))
+    watching.observe(120.0, polled(task("running"), task("paused", number=1)))
     assert list(watching.failures.of) == [FILES]
     assert list(watching.failures.of[FILES].restarts) == [120.0]
 
 
-def test_tasks_that_fail_alike_share_what_is_kept_of_it(watching):
+def test_tasks_that_fail_alike_share_what_is_retained_of_it(watching):
     failing = polled(*(Task(number, "failed", BAD) for number in range(3)))
     for at in (100.0, 110.0):
-        runs = watching.look(at, failing, positions={"a": "1", "b": "2"})
+        runs = watching.observe(at, failing, positions={"a": "1", "b": "2"})
         assert len({id(run.same) for run in runs}) == len({id(run.kind) for run in runs}) == 1
         kept = [history.run for history in watching.failures.of.values()]
         assert len({id(run.same) for run in kept}) == 1
@@ -223,21 +223,21 @@ def test_no_more_restarts_are_kept_than_that(watching):
 
 
 def test_who_has_run_for_long_enough_is_over_it_and_not_before(watching):
-    watching.look(100.0, polled(task("failed")))
-    watching.look(110.0, polled(task("running")))
+    watching.observe(100.0, polled(task("failed")))
+    watching.observe(110.0, polled(task("running")))
     assert watching.again(110.0 + PATIENCE_S - 1)
     assert watching.again(110.0 + PATIENCE_S) == ()
 
 
 def test_who_stays_failed_is_not_over_it(watching):
-    watching.look(100.0, polled(task("failed")))
+    watching.observe(100.0, polled(task("failed")))
     assert watching.again(100.0 + 10 * PATIENCE_S)
 
 
 def test_a_connector_that_is_gone_is_forgotten_and_nobody_else(watching):
     both = (polled(task("failed")), polled(task("failed"), name="other"))
-    watching.look(1.0, *both)
-    (run,) = watching.look(2.0, both[1], listed={"lab": frozenset({"other"})})
+    watching.observe(1.0, *both)
+    (run,) = watching.observe(2.0, both[1], listed={"lab": frozenset({"other"})})
     assert run.connector == "other"
     assert watching.again(3.0, listed={"another": frozenset()}) == (run,)
 
@@ -245,7 +245,7 @@ def test_a_connector_that_is_gone_is_forgotten_and_nobody_else(watching):
 def test_the_tasks_of_a_connector_that_is_stopped_are_not_forgotten(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
     listed = {"lab": frozenset({"files"})}
-    (run,) = watching.look(30.0, polled(state="stopped"), listed=listed)
+    (run,) = watching.observe(30.0, polled(state="stopped"), listed=listed)
     assert run.count == 2
 
 
@@ -253,55 +253,55 @@ def test_the_tasks_of_a_connector_that_is_stopped_are_not_forgotten(watching):
 
 
 def test_a_task_commits_once_more_as_it_ends_so_what_is_read_then_counts(watching):
-    watching.look(1.0, polled(task("failed")), positions={"a": "1"})
+    watching.observe(1.0, polled(task("failed")), positions={"a": "1"})
     (run,) = watching.again(2.0, positions={"a": "2"})
     assert (run.same, run.moved, run.count) == ((("a", "2"),), False, 1)
     assert (run.first_at, run.last_at, run.failure) == (1.0, 1.0, BAD)
 
 
-def test_where_that_cannot_be_seen_it_stands_where_it_stood(watching):
+def test_where_that_cannot_be_observed_it_stands_where_it_stood(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
     (run,) = watching.again(12.0)
     assert run.same == (("a", "1"),)
 
 
-def test_where_that_cannot_be_seen_when_it_fails_again_it_is_not_said_to_stand_there_still(
+def test_where_that_cannot_be_observed_when_it_fails_again_it_is_not_said_to_be_there_still(
     watching,
 ):
     watching.fail(1.0, 2, positions={"a": "1"})
-    watching.look(15.0, polled(task("running")), positions={"a": "1"})
-    (run,) = watching.look(20.0, polled(task("failed")))
+    watching.observe(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = watching.observe(20.0, polled(task("failed")))
     assert (run.count, run.first_at) == (1, 20.0)
 
 
 def test_what_moves_between_two_failures_is_no_place_where_it_is_stuck(watching):
-    watching.look(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
-    watching.look(2.0, polled(task("running")), positions={"b": "2", "a": "1"})
-    (run,) = watching.look(3.0, polled(task("failed")), positions={"b": "2", "a": "1"})
+    watching.observe(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
+    watching.observe(2.0, polled(task("running")), positions={"b": "2", "a": "1"})
+    (run,) = watching.observe(3.0, polled(task("failed")), positions={"b": "2", "a": "1"})
     assert (run.same, run.moved, run.count) == ((("a", "1"),), True, 2)
     (run,) = watching.again(4.0, positions={"b": "2", "a": "1"})
     assert run.moved
 
 
 def test_places_come_in_order(watching):
-    (run,) = watching.look(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
+    (run,) = watching.observe(1.0, polled(task("failed")), positions={"b": "1", "a": "1"})
     assert run.same == (("a", "1"), ("b", "1"))
 
 
 def test_who_moves_on_everywhere_while_it_runs_is_over_it(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
-    assert watching.look(15.0, polled(task("running")), positions={"a": "2"}) == ()
+    assert watching.observe(15.0, polled(task("running")), positions={"a": "2"}) == ()
 
 
-def test_who_had_moved_on_when_it_fails_again_begins_anew(watching):
+def test_who_had_moved_on_when_it_fails_again_begins_again(watching):
     report = history(change(1.0, "failed"))
-    watching.look(1.0, told=(report,), positions={"a": "1"})
+    watching.observe(1.0, told=(report,), positions={"a": "1"})
     report = history(*report.changes, change(2.0, "running"), change(3.0, "failed"))
-    (run,) = watching.look(3.0, told=(report,), positions={"a": "2"})
+    (run,) = watching.observe(3.0, told=(report,), positions={"a": "2"})
     assert (run.count, run.first_at, run.same) == (1, 3.0, (("a", "2"),))
 
 
-def test_who_is_seen_to_have_moved_on_only_after_it_failed_again_begins_anew_there(watching):
+def test_who_is_observed_to_have_moved_on_only_after_it_failed_again_begins_again_there(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
     (run,) = watching.again(12.0, positions={"a": "2"})
     assert (run.count, run.first_at, run.failure) == (1, 11.0, BAD)
@@ -315,7 +315,7 @@ def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(
     watching, times, retained
 ):
     watching.fail(1.0, times, positions={"a": "1"})
-    watching.look(100.0, polled(task("paused")), positions={"a": "1"})
+    watching.observe(100.0, polled(task("paused")), positions={"a": "1"})
     watching.again(101.0, positions={"a": "2"})
     assert watching.failures.runs() == ()
     assert len(watching.failures.of[FILES].restarts) == retained
@@ -325,9 +325,9 @@ def test_who_moved_in_part_was_not_stuck_and_its_restarts_count(watching):
     watching.fail(1.0, 1, positions={"a": "1", "b": "1"})
     for number in range(2, FAILURES_MIN + 1):
         positions = {"a": "1", "b": str(number)}
-        watching.look(10.0 * number, polled(task("running")), positions=positions)
-        watching.look(10.0 * number + 1, polled(task("failed")), positions=positions)
-    watching.look(100.0, polled(task("paused")), positions={"a": "2", "b": "9"})
+        watching.observe(10.0 * number, polled(task("running")), positions=positions)
+        watching.observe(10.0 * number + 1, polled(task("failed")), positions=positions)
+    watching.observe(100.0, polled(task("paused")), positions={"a": "2", "b": "9"})
     assert watching.failures.runs() == ()
     assert len(watching.failures.of[FILES].restarts) == FAILURES_MIN - 1
 
@@ -336,40 +336,40 @@ def test_who_has_committed_nothing_stands_where_it_begins_until_it_commits(watch
     watching.fail(1.0, 2, positions={})
     (run,) = watching.failures.runs()
     assert (run.count, run.same) == (2, (("", ""),))
-    assert watching.look(15.0, polled(task("running")), positions={"a": "1"}) == ()
+    assert watching.observe(15.0, polled(task("running")), positions={"a": "1"}) == ()
 
 
 def test_of_very_many_places_some_are_enough(watching):
     locations = {f"{number:05}": "1" for number in range(POSITIONS_MAX + 1)}
-    (run,) = watching.look(1.0, polled(task("failed")), positions=locations)
+    (run,) = watching.observe(1.0, polled(task("failed")), positions=locations)
     assert len(run.same) == POSITIONS_MAX
 
 
 # --- told by a status topic ----------------------------------------------------------------------
 
 
-def test_what_a_status_topic_tells_is_not_told_by_polls_as_well(watching):
+def test_what_a_status_topic_reports_is_not_reported_by_polls_as_well(watching):
     report = history(change(1.0, "running"))
-    assert watching.look(2.0, polled(task("failed")), told=(report,)) == ()
-    (run,) = watching.look(3.0, polled(task("failed"), task("failed", number=1)), told=(report,))
+    assert watching.observe(2.0, polled(task("failed")), told=(report,)) == ()
+    (run,) = watching.observe(3.0, polled(task("failed"), task("failed", number=1)), told=(report,))
     assert run.task == 1
 
 
 def test_a_connectors_own_history_is_of_no_task(watching):
-    (run,) = watching.look(2.0, told=(history(change(1.0, "failed"), number=None),))
+    (run,) = watching.observe(2.0, told=(history(change(1.0, "failed"), number=None),))
     assert (run.task, run.first_at) == (None, 1.0)
     assert ("lab", "files", CONNECTOR_TASK_NUMBER) in watching.failures.of
 
 
-def test_a_failure_between_two_looks_is_missed_by_polls_and_told_by_a_status_topic(watching):
+def test_a_failure_between_two_polls_is_missed_by_polls_and_reported_by_a_status_topic(watching):
     changes = [change(1.0, "failed")]
-    watching.look(1.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    watching.observe(1.0, polled(), told=(history(*changes),), positions={"a": "1"})
     changes += [change(2.0, "running"), change(3.0, "failed"), change(4.0, "running")]
-    (run,) = watching.look(5.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    (run,) = watching.observe(5.0, polled(), told=(history(*changes),), positions={"a": "1"})
     assert (run.count, run.restarts, run.last_at) == (2, 1, 3.0)
 
 
-def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(watching):
+def test_new_changes_are_observed_although_the_list_of_connectors_is_the_very_same(watching):
     listed = (polled(task("running")),)
     for number, state in enumerate(("running", "failed")):
         reports = (history(change(float(number + 1), state)),)
@@ -378,52 +378,52 @@ def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(w
     assert len(runs) == 1
 
 
-def test_of_a_history_seen_first_only_the_newest_counts(watching):
+def test_of_a_history_observed_first_only_the_newest_counts(watching):
     changes = (change(2.0, "failed"), change(3.0, "running"))
-    assert watching.look(9.0, told=(history(*changes),)) == ()
+    assert watching.observe(9.0, told=(history(*changes),)) == ()
     changes += (change(10.0, "failed"), change(11.0, "running"), change(12.0, "failed"))
-    (run,) = Watching().look(13.0, told=(history(*changes),))
+    (run,) = Watching().observe(13.0, told=(history(*changes),))
     assert (run.count, run.first_at) == (1, 12.0)
 
 
 def test_a_change_is_taken_in_once(watching):
     changes = [change(1.0, "running"), change(2.0, "failed")]
-    watching.look(3.0, told=(history(*changes[:1]),))
-    watching.look(3.0, told=(history(*changes),))
-    (run,) = watching.look(4.0, told=(history(*changes),))
+    watching.observe(3.0, told=(history(*changes[:1]),))
+    watching.observe(3.0, told=(history(*changes),))
+    (run,) = watching.observe(4.0, told=(history(*changes),))
     assert (run.count, run.restarts) == (1, 0)
 
 
-def test_of_two_changes_at_one_moment_the_state_tells_which_was_taken_in(watching):
+def test_of_two_changes_at_one_moment_the_state_reports_which_was_taken_in(watching):
     changes = [change(5.0, "failed"), change(5.0, "running")]
-    watching.look(5.0, told=(history(*changes[:1]),))
+    watching.observe(5.0, told=(history(*changes[:1]),))
     changes.append(change(5.0, "failed"))
-    (run,) = watching.look(6.0, told=(history(*changes),))
+    (run,) = watching.observe(6.0, told=(history(*changes),))
     # The newest "failed" of that moment is the one that was taken in: nothing came after it.
     assert (run.count, run.restarts) == (1, 0)
 
 
 def test_what_came_at_the_moment_of_the_last_one_is_taken_in(watching):
     changes = [change(3.0, "running"), change(5.0, "failed"), change(5.0, "running")]
-    watching.look(5.0, told=(history(*changes[:1]),))
-    watching.look(5.0, told=(history(*changes[:2]),))
-    watching.look(6.0, told=(history(*changes),))
+    watching.observe(5.0, told=(history(*changes[:1]),))
+    watching.observe(5.0, told=(history(*changes[:2]),))
+    watching.observe(6.0, told=(history(*changes),))
     assert list(watching.failures.of[FILES].restarts) == [5.0]
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock(watching, skew_s):
     """Another worker starts the task than the one on which it failed."""
-    watching.look(5.0, told=(history(change(5.0, "failed")),))
+    watching.observe(5.0, told=(history(change(5.0, "failed")),))
     changes = (change(5.0, "failed"), change(5.0 + skew_s, "restarting"))
-    watching.look(5.0, told=(history(*changes),))
+    watching.observe(5.0, told=(history(*changes),))
     changes += (change(6.0, "failed"), change(6.0 + skew_s, "restarting"))
-    (run,) = watching.look(7.0, told=(history(*changes),))
+    (run,) = watching.observe(7.0, told=(history(*changes),))
     assert (run.first_at, run.last_at, run.restarts, run.read_at) == (5.0, 6.0, 1, 7.0)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
     changes += (change(8.0, "failed"),)
-    (run,) = later.look(9.0, told=(history(*changes),))
+    (run,) = later.observe(9.0, told=(history(*changes),))
     assert (run.count, run.restarts, run.read_at) == (3, 2, 9.0)
 
 
@@ -431,12 +431,12 @@ def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock
 def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
     """A window of restarts is compared with now: the worker's clock has no part in that."""
     changes = [change(10_000.0 + skew_s, "failed")]
-    watching.look(10_000.0, told=(history(*changes),))
+    watching.observe(10_000.0, told=(history(*changes),))
     for seconds in (10_060.0, 10_120.0):
         changes += [change(seconds + skew_s, "running")]
-        watching.look(seconds, told=(history(*changes),))
+        watching.observe(seconds, told=(history(*changes),))
         changes += [change(seconds + 1 + skew_s, "failed")]
-        watching.look(seconds + 1, told=(history(*changes),))
+        watching.observe(seconds + 1, told=(history(*changes),))
     restarts = watching.failures.of[FILES].restarts
     assert all(
         0 <= offset - moment <= 60
@@ -448,11 +448,11 @@ def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
 def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching, skew_s):
     """The task fails on two workers."""
     changes = [change(10_000.0, "failed")]
-    watching.look(10_000.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(10_000.0, told=(history(*changes),), positions=STANDS)
     changes += [change(10_059.0 + skew_s, "running")]
-    watching.look(10_059.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(10_059.0, told=(history(*changes),), positions=STANDS)
     changes += [change(10_060.0 + skew_s, "failed")]
-    (run,) = watching.look(10_060.0, told=(history(*changes),), positions=STANDS)
+    (run,) = watching.observe(10_060.0, told=(history(*changes),), positions=STANDS)
     assert (run.count, run.begun_by) == (2, 10_000.0)
     assert run.lasted_s is not None
     assert 59.0 <= run.lasted_s <= 60.0
@@ -461,11 +461,11 @@ def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching,
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, skew_s):
     changes = (change(9_000.0, "failed"),)
-    watching.look(9_000.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(9_000.0, told=(history(*changes),), positions=STANDS)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
     changes += (change(9_990.0 + skew_s, "running"), change(10_000.0 + skew_s, "failed"))
-    (run,) = later.look(20_000.0, told=(history(*changes),), positions=STANDS)
+    (run,) = later.observe(20_000.0, told=(history(*changes),), positions=STANDS)
     assert (run.count, run.read_at) == (2, 20_000.0)
     assert run.lasted_s is not None
     assert 0.0 <= run.lasted_s <= 1_000.0
@@ -474,39 +474,39 @@ def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, sk
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_restart_that_nobody_followed_is_as_old_as_it_may_be(watching, skew_s):
     changes = [change(9_000.0 + skew_s, "failed")]
-    watching.look(9_000.0, told=(history(*changes),))
+    watching.observe(9_000.0, told=(history(*changes),))
     report = watching.failures.remembered()
     for read_at, moment in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
         later = Watching()
         later.failures.recall(report)
-        later.look(read_at, told=(history(*changes, change(moment + skew_s, "running")),))
+        later.observe(read_at, told=(history(*changes, change(moment + skew_s, "running")),))
         (restart,) = later.failures.of[FILES].restarts
         assert 9_000.0 <= restart <= moment
 
 
 def test_a_restart_while_the_history_could_not_be_read_is_as_old_as_it_may_be(watching):
     changes = (change(9_000.0, "failed"), change(9_500.0 + 600.0, "running"))
-    watching.look(9_000.0, told=(history(*changes[:1]),))
-    watching.look(9_100.0)
-    watching.look(20_000.0, told=(history(*changes),))
+    watching.observe(9_000.0, told=(history(*changes[:1]),))
+    watching.observe(9_100.0)
+    watching.observe(20_000.0, told=(history(*changes),))
     assert list(watching.failures.of[FILES].restarts) == [9_500.0]
 
 
 def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watching):
-    watching.look(1.0, polled(task("failed")))
-    watching.look(2.0, polled(task("running")))
-    (run,) = watching.look(3.0, polled(task("failed", WORSE)))
+    watching.observe(1.0, polled(task("failed")))
+    watching.observe(2.0, polled(task("running")))
+    (run,) = watching.observe(3.0, polled(task("failed", WORSE)))
     assert list(watching.failures.of[FILES].restarts) == [2.0]
     assert (run.kind, run.first_at, run.restarts) == ("org.example.Worse", 3.0, 0)
 
 
 def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
     """In the order of the log: the clock of the worker that said `failed` is behind."""
-    watching.look(1.0, told=(history(change(3.0, "running")),))
+    watching.observe(1.0, told=(history(change(3.0, "running")),))
     newer = (change(2.0, "failed"), change(4.0, "unassigned"))
-    (run,) = watching.look(5.0, told=(history(*newer),))
+    (run,) = watching.observe(5.0, told=(history(*newer),))
     assert (run.count, run.first_at) == (1, 2.0)
-    (run,) = watching.look(6.0, told=(history(change(5.0, "failed"), change(6.0, "running")),))
+    (run,) = watching.observe(6.0, told=(history(change(5.0, "failed"), change(6.0, "running")),))
     assert (run.count, run.first_at) == (2, 2.0)
 
 
@@ -530,8 +530,8 @@ def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
 
 
 def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
-    watching.look(1.0, polled(task("failed")))
-    watching.look(2.0, polled(task("running")))
+    watching.observe(1.0, polled(task("failed")))
+    watching.observe(2.0, polled(task("running")))
     assert watching.failures.list_failing(watching.seen) == {("lab", "files")}
     watching.again(2.0 + PATIENCE_S)
     assert watching.failures.list_failing(watching.seen) == frozenset()
@@ -545,57 +545,57 @@ def test_a_run_goes_on_after_a_restart_of_ours(watching):
     report = watching.failures.remembered()
     later = Watching()
     later.failures.recall(report)
-    later.look(15.0, polled(task("running")), positions={"a": "1"})
-    (run,) = later.look(20.0, polled(task("failed")), positions={"a": "1"})
+    later.observe(15.0, polled(task("running")), positions={"a": "1"})
+    (run,) = later.observe(20.0, polled(task("failed")), positions={"a": "1"})
     assert (run.count, run.restarts, run.first_at) == (3, 2, 1.0)
 
 
 def test_a_change_that_an_earlier_process_took_in_is_not_taken_in_again(watching):
     changes = (change(1.0, "failed"), change(2.0, "running"))
-    watching.look(1.0, told=(history(*changes[:1]),))
-    watching.look(2.0, told=(history(*changes),))
+    watching.observe(1.0, told=(history(*changes[:1]),))
+    watching.observe(2.0, told=(history(*changes),))
     later = Watching()
     later.failures.recall(watching.failures.remembered())
-    (run,) = later.look(3.0, told=(history(*changes),))
+    (run,) = later.observe(3.0, told=(history(*changes),))
     assert (run.count, run.restarts) == (1, 0)
     assert len(later.failures.of[FILES].restarts) == 1
 
 
-def test_what_only_polls_tell_is_urgent_until_it_is_remembered(watching):
-    watching.look(100.0, polled(task("failed")), positions=STANDS)
+def test_what_only_polls_report_is_urgent_until_it_is_remembered(watching):
+    watching.observe(100.0, polled(task("failed")), positions=STANDS)
     for moment, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
         assert watching.failures.urgent
         watching.failures.remembered()
-        watching.look(moment - 2, watching.seen.connectors[0], positions=STANDS)
+        watching.observe(moment - 2, watching.seen.connectors[0], positions=STANDS)
         assert not watching.failures.urgent
-        watching.look(moment, polled(task(state)), positions=STANDS)
+        watching.observe(moment, polled(task(state)), positions=STANDS)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
-    (run,) = later.look(120.0, polled(task("failed")), positions=STANDS)
+    (run,) = later.observe(120.0, polled(task("failed")), positions=STANDS)
     assert (run.count, run.restarts) == (3, 2)
 
 
-def test_what_was_seen_before_is_looked_at_again_after_it_is_recalled(watching):
-    assert watching.look(1.0, polled(task("failed")))
+def test_what_was_observed_before_is_inspected_again_after_it_is_recalled(watching):
+    assert watching.observe(1.0, polled(task("failed")))
     watching.failures.recall(())
     assert watching.again(2.0)
 
 
 def test_only_what_has_something_in_it_is_remembered(watching):
-    watching.look(1.0, polled(task("running"), task("failed", number=1)))
-    watching.look(2.0, polled(task("running"), task("running", number=1)))
+    watching.observe(1.0, polled(task("running"), task("failed", number=1)))
+    watching.observe(2.0, polled(task("running"), task("running", number=1)))
     watching.again(2.0 + PATIENCE_S)
     (failure,) = watching.failures.remembered()  # nothing runs on, but a restart there was
     assert (failure.whose, failure.run, failure.restarts) == (("lab", "files", 1), None, (2.0,))
     failing = Watching()
-    failing.look(1.0, polled(task("failed")))
+    failing.observe(1.0, polled(task("failed")))
     (failure,) = failing.failures.remembered()
     assert (failure.whose, failure.restarts) == (FILES, ())
 
 
 def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
     names = [f"{number:05}" for number in range(HISTORIES_MAX + 1)]
-    watching.look(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
+    watching.observe(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
     assert [report.whose[1] for report in watching.failures.remembered()] == names[1:]
 
 
@@ -617,7 +617,7 @@ def runs_of(watching: Watching, *changes: StateChange) -> tuple[FailureRun, ...]
     results: tuple[FailureRun, ...] = ()
     for number, last in enumerate(changes, 1):
         reports = (history(*changes[:number]),)
-        results = watching.look(last.at, polled(), told=reports, positions=STANDS)
+        results = watching.observe(last.at, polled(), told=reports, positions=STANDS)
     return results
 
 
@@ -633,14 +633,14 @@ def test_a_failure_whose_status_was_lost_is_the_same_over_a_restart(watching):
     other = Watching()
     other.failures.recall(watching.failures.remembered())
     reports = (history(first, LOST, again),)
-    (run,) = other.look(120.0, polled(), told=reports, positions=STANDS)
+    (run,) = other.observe(120.0, polled(), told=reports, positions=STANDS)
     assert run.count == 1
 
 
 def test_a_task_of_which_no_state_was_known_for_a_while_failed_once(watching):
-    watching.look(100.0, polled(task("failed")), positions=STANDS)
-    watching.look(110.0, polled(task(UNKNOWN_STATE)), positions=STANDS)
-    (run,) = watching.look(120.0, polled(task("failed")), positions=STANDS)
+    watching.observe(100.0, polled(task("failed")), positions=STANDS)
+    watching.observe(110.0, polled(task(UNKNOWN_STATE)), positions=STANDS)
+    (run,) = watching.observe(120.0, polled(task("failed")), positions=STANDS)
     assert run.count == 1
 
 
@@ -670,7 +670,7 @@ def test_what_came_after_a_change_that_is_compacted_away_is_news_by_any_clock(wa
     """The task failed again on another worker, and compaction left that alone."""
     runs_of(watching, said(1000.0, "failed"), said(1010.0, "running"))
     again = said(1020.0 + skew_s, "failed", worker="b:8083")
-    (run,) = watching.look(1020.0, polled(), told=(history(again),), positions=STANDS)
+    (run,) = watching.observe(1020.0, polled(), told=(history(again),), positions=STANDS)
     assert run.count == 2
 
 
@@ -682,7 +682,7 @@ READ = tuple(
 )
 
 
-def test_what_a_sink_has_committed_is_told_by_topic_and_partition():
+def test_what_a_sink_has_committed_is_reported_by_topic_and_partition():
     snapshot = replace(
         EMPTY_SNAPSHOT, connectors=(SINK,), inputs=(REST, ASKED), sink_partitions=READ
     )
@@ -694,7 +694,7 @@ def test_what_a_sink_has_committed_is_told_by_topic_and_partition():
     assert find_positions(InputVisibility(unavailable), [("lab", "out")]) == {}
 
 
-def test_what_a_flow_has_copied_is_told_with_what_is_left_most_of_first():
+def test_what_a_flow_has_copied_is_reported_with_what_is_left_most_of_first():
     lags = (None, 0, 1, 5)
     mirrors = tuple(copied(9, partition=n, lag=lag) for n, lag in enumerate(lags))
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, mirror_partitions=mirrors))
@@ -702,7 +702,7 @@ def test_what_a_flow_has_copied_is_told_with_what_is_left_most_of_first():
     assert list(position.items()) == [(f"orders-{number}", "9") for number in (3, 2, 0, 1)]
 
 
-def test_of_any_other_source_what_has_an_offset_is_told():
+def test_of_any_other_source_what_has_an_offset_is_reported():
     views = (counted(label="reset"), replace(counted(label="at"), offset=decode_value(b'{"a":1}')))
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, source_partitions=views))
     assert find_positions(visibility, [("lab", "files")]) == {("lab", "files"): {"at": '{"a":1}'}}
@@ -719,13 +719,13 @@ def restarted(watching: Watching) -> Watching:
 
 def test_every_failure_is_urgent_until_it_was_remembered():
     watching = Watching()
-    watching.look(110, told=(history(change(100, "failed")),))
+    watching.observe(110, told=(history(change(100, "failed")),))
     assert watching.failures.urgent
     watching.failures.remembered()
-    watching.look(130, told=(history(change(100, "failed"), change(120, "running")),))
+    watching.observe(130, told=(history(change(100, "failed"), change(120, "running")),))
     assert not watching.failures.urgent
     changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
-    watching.look(150, told=(history(*changes),))
+    watching.observe(150, told=(history(*changes),))
     assert watching.failures.urgent
     watching.failures.remembered()
     watching.again(160)
@@ -735,15 +735,15 @@ def test_every_failure_is_urgent_until_it_was_remembered():
 def test_a_failure_that_polls_show_before_the_topic_is_counted_once():
     """After a restart the list is there before the status topic was read to its end."""
     watching, positions = Watching(), {"a": "1"}
-    watching.look(110, told=(history(change(100, "failed")),), positions=positions)
+    watching.observe(110, told=(history(change(100, "failed")),), positions=positions)
     after = restarted(watching)
-    (run,) = after.look(210, polled(task("failed", WORSE)), positions=positions)
+    (run,) = after.observe(210, polled(task("failed", WORSE)), positions=positions)
     assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 210)
     after = restarted(after)
     changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
-    (run,) = after.look(220, told=(history(*changes),), positions=positions)
+    (run,) = after.observe(220, told=(history(*changes),), positions=positions)
     assert (run.kind, run.count, run.first_at, run.restarts) == ("org.example.Worse", 1, 140, 0)
-    (run,) = after.look(
+    (run,) = after.observe(
         260,
         told=(history(*changes, change(240, "running"), change(250, "failed", WORSE)),),
         positions=positions,
@@ -754,21 +754,21 @@ def test_a_failure_that_polls_show_before_the_topic_is_counted_once():
 def test_restarts_that_polls_show_while_the_topic_is_not_followed_are_not_counted_twice():
     watching, positions = Watching(), {"a": "1"}
     changes = [change(100, "failed")]
-    watching.look(110, told=(history(*changes),), positions=positions)
-    watching.look(130, polled(task("running")), positions=positions)
-    (run,) = watching.look(150, polled(task("failed")), positions=positions)
+    watching.observe(110, told=(history(*changes),), positions=positions)
+    watching.observe(130, polled(task("running")), positions=positions)
+    (run,) = watching.observe(150, polled(task("failed")), positions=positions)
     assert (run.count, run.restarts) == (2, 1)
     changes += [change(120, "running"), change(140, "failed")]
-    (run,) = watching.look(160, told=(history(*changes),), positions=positions)
+    (run,) = watching.observe(160, told=(history(*changes),), positions=positions)
     assert (run.count, run.restarts, run.first_at, run.last_at) == (2, 1, 100, 140)
 
 
 def test_what_polls_show_counts_while_the_topic_stays_away():
     watching, positions = Watching(), {"a": "1"}
-    watching.look(110, told=(history(change(100, "failed")),), positions=positions)
+    watching.observe(110, told=(history(change(100, "failed")),), positions=positions)
     for moment in (130, 160):
-        watching.look(moment, polled(task("running")), positions=positions)
-        runs = watching.look(moment + 20, polled(task("failed")), positions=positions)
+        watching.observe(moment, polled(task("running")), positions=positions)
+        runs = watching.observe(moment + 20, polled(task("failed")), positions=positions)
     assert [run.count for run in runs] == [3]
 
 

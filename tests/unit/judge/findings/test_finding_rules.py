@@ -54,7 +54,7 @@ def filed(position: int = 1) -> Play:
     """`files` has committed this."""
     play = Play(files())
     play.world.commit("files", FILE, {"position": position})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -65,7 +65,7 @@ def mirrored(committed: int = 99, *, log_end: int = 100, log_start: int = 0) -> 
     play.world.commit("mm2", orders(), {"offset": committed})
     play.world.synced(committed, downstream=committed)
     play.world.ends({ORDERS: LogBounds(log_start, log_end, log_end)})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -85,7 +85,7 @@ def sunk(committed: int = 10, **changes) -> Play:
     play.more["sink_partitions"] = tuple(
         replace(view, **changes) for view in world.snapshot().sink_partitions
     )
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -95,21 +95,21 @@ def sunk(committed: int = 10, **changes) -> Play:
 def a_connector_stalls() -> Play:
     play = filed()
     play.judge(Verdict.STALLED, "files")
-    play.look()
+    play.evaluate()
     return play
 
 
 def a_flow_is_silent() -> Play:
     play = mirrored()
     play.judge(Verdict.SILENT, "mm2")
-    play.look()
+    play.evaluate()
     return play
 
 
 def a_partition_went_back() -> Play:
     play = filed()
     play.judge(Verdict.REWOUND, "files", subjects=("filename=/data/in.txt",))
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -119,25 +119,25 @@ def three_connectors_go_back() -> Play:
     play.world.listed(*(source(name) for name in names))
     for name in names:
         play.world.commit(name, FILE, {"position": 9})
-    play.look()
+    play.evaluate()
     play.world.now += 5
     for name in names:
         play.world.commit(name, FILE, {"position": 7})
-    play.look()
+    play.evaluate()
     return play
 
 
 def a_connector_has_failed() -> Play:
     play = filed()
     play.world.listed(source("files", state="failed", failure=BAD))
-    play.look()
+    play.evaluate()
     return play
 
 
 def a_task_has_failed() -> Play:
     play = filed()
     play.world.listed(failed())
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -172,7 +172,7 @@ def retention_comes_near() -> Play:
         replace(view, headroom=49, headroom_s=20 * INTERVAL_S)
         for view in play.world.snapshot().mirror_partitions
     )
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -181,7 +181,7 @@ def records_are_lost() -> Play:
     moment = play.world.now
     lost = Loss("lab", "mm2", "west", "east", "orders", 0, "retention", 50, 74, moment)
     play.more["losses"] = (lost,)
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -190,7 +190,7 @@ def a_topic_is_another_one() -> Play:
     moment = play.world.now
     again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -260,40 +260,40 @@ def there_is_no_sync_of_what_is_copied() -> Play:
     return play
 
 
-def a_connector_is_made_again() -> Play:
+def a_connector_is_recreated() -> Play:
     play = filed()
     play.run(1)
     play.world.listed()
     play.run(1)
     play.world.listed(source("files"))
-    play.look()
+    play.evaluate()
     return play
 
 
-def a_connector_is_made_again_between_two_polls() -> Play:
+def a_connector_is_recreated_between_two_polls() -> Play:
     play = filed()
     play.status_followed()
-    play.told(connector("running"), task("running"))
+    play.add_statuses(connector("running"), task("running"))
     play.run(1)
     gone = TaskStatus("files", 0, None)
-    play.told(connector("unassigned"), connector(None), gone, connector("running"))
-    play.look()
+    play.add_statuses(connector("unassigned"), connector(None), gone, connector("running"))
+    play.evaluate()
     assert play.names() == []  # no task of it has begun
-    play.told(task("running"))
-    play.look()
+    play.add_statuses(task("running"))
+    play.evaluate()
     assert play.names() == []  # the newest list may be of the connector that was deleted
     play.world.now += 1
     play.world.listed(source("files"))
-    play.look()
+    play.evaluate()
     return play
 
 
 def test_offsets_that_the_class_of_a_new_connector_never_looks_up_are_not_gone_on_from():
-    play = a_connector_is_made_again_between_two_polls()
+    play = a_connector_is_recreated_between_two_polls()
     assert play.names() == [FindingName.REMNANT_OFFSETS]
     play.world.now += 1
     play.world.listed(source("files", class_name="io.confluent.connect.jdbc.JdbcSourceConnector"))
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -302,22 +302,22 @@ def offsets_are_left_behind() -> Play:
     play = filed()
     play.world.listed(own)
     play.world.tail(topic=replace(OFFSETS, topic="own"), whole=True)
-    play.look()
+    play.evaluate()
     return play
 
 
-def somebody_writes_another_key() -> Play:
+def another_key_is_written() -> Play:
     play = filed()
     key = b'["files", {"filename": "/data/in.txt"}]'
     play.world.commit("files", FILE, {"position": 7}, raw_key=key)
-    play.look()
+    play.evaluate()
     return play
 
 
 def an_offset_is_no_number() -> Play:
     play = mirrored()
     play.world.commit("mm2", orders(1), {"offset": "5"})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -332,7 +332,7 @@ def a_topic_is_not_compacted() -> Play:
         brokers=1,
     )
     play.world.see(TopicFactsRead(kafka="east", facts=(facts,), at=play.world.now))
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -363,7 +363,7 @@ def checkpoints_stop() -> Play:
     return play
 
 
-def what_is_usual(play: Play, **changes: Any) -> None:
+def add_baseline(play: Play, **changes: Any) -> None:
     """Of mm2, at any hour: ten records to copy, hardly ever more than fifty."""
     baseline = Baseline(
         connect_cluster="lab",
@@ -384,7 +384,7 @@ def what_is_usual(play: Play, **changes: Any) -> None:
 def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> Play:
     """More than twice fifty and a hundred: 201."""
     play = mirrored(99, log_end=log_end)
-    what_is_usual(play, **changes)
+    add_baseline(play, **changes)
     play.run(3.5)
     return play
 
@@ -396,7 +396,7 @@ def another_mirror_maker_writes_syncs() -> Play:
         play.world.synced(offset)
         play.run(1)
         play.world.commit("mm2", orders(), {"offset": offset})
-        play.look()
+        play.evaluate()
     for number in range(5):
         play.world.synced(200 + 10 * number)
         play.run(1)
@@ -408,7 +408,7 @@ def partitions_are_added() -> Play:
     play = mirrored()
     bounds = {ORDERS: LogBounds(0, 100, 100)}
     play.world.ends(bounds, partitions={"orders": 2})
-    play.look()
+    play.evaluate()
     bounds[TopicPartition("orders", 1)] = LogBounds(3, 10, 10)
     play.world.ends(bounds, partitions={"orders": 2})
     play.run(12)
@@ -418,7 +418,7 @@ def partitions_are_added() -> Play:
 def a_transaction_hangs() -> Play:
     play = filed()
     play.world.tail(frozen=(Frozen(3, 10, "producer 7 since noon", 5),))
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -429,7 +429,7 @@ def an_input_fails() -> Play:
     return play
 
 
-def nobody_is_listed_and_one_works() -> Play:
+def none_is_listed_and_one_works() -> Play:
     play = filed()
     answer = ConnectorsListed("lab", (), frozenset())
 
@@ -445,7 +445,7 @@ def a_worker_uses_another_kafka_cluster() -> Play:
     play = filed()
     for kafka in ("ours", "theirs"):
         play.world.see(ConnectorsListed("lab", (source("files"),), None, kafka))
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -467,7 +467,7 @@ def a_connector_is_not_listed_and_works(name: str = "files") -> Play:
     play = filed()
     others = (source("files"),) if name != "files" else (source("other"),)
     play.world.listed(source("other"), source("files"))
-    play.look()
+    play.evaluate()
     answer = ConnectorsListed(
         "lab", others, frozenset(any_connector.name for any_connector in others)
     )
@@ -491,7 +491,7 @@ def rest_gives_other_offsets(rounds: int = 3) -> Play:
 def rest_gives_other_states() -> Play:
     play = filed()
     play.status_followed()
-    play.told(task("failed", failure=BAD))
+    play.add_statuses(task("failed", failure=BAD))
     for _ in range(3):
         play.world.listed(source("files"))
         play.run(0.2)
@@ -501,7 +501,7 @@ def rest_gives_other_states() -> Play:
 def another_topic_has_them_too() -> Play:
     play = filed()
     play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -509,7 +509,7 @@ def series_are_left_out() -> Play:
     """A limit leaves no room for any connector."""
     play = Play(files(series_max=1))
     play.world.commit("files", FILE, {"position": 1})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -533,10 +533,10 @@ FOUND = [
     (15, an_offset_is_set_back_and_no_sync, FindingName.HALF_RESET),
     (15, the_syncs_are_deleted, FindingName.HALF_RESET),
     (15, there_is_no_sync_of_what_is_copied, FindingName.HALF_RESET),
-    (16, a_connector_is_made_again, FindingName.REMNANT_OFFSETS),
-    (16, a_connector_is_made_again_between_two_polls, FindingName.REMNANT_OFFSETS),
+    (16, a_connector_is_recreated, FindingName.REMNANT_OFFSETS),
+    (16, a_connector_is_recreated_between_two_polls, FindingName.REMNANT_OFFSETS),
     (17, offsets_are_left_behind, FindingName.STARTS_FROM_SCRATCH),
-    (18, somebody_writes_another_key, FindingName.DUPLICATE_KEYS),
+    (18, another_key_is_written, FindingName.DUPLICATE_KEYS),
     (19, an_offset_is_no_number, FindingName.UNUSABLE_OFFSET),
     (20, a_topic_is_not_compacted, FindingName.INTERNAL_TOPIC_PROBLEM),
     (21, checkpoints_stop, FindingName.CHECKPOINTS_STALE),
@@ -545,7 +545,7 @@ FOUND = [
     (24, a_flow_has_more_to_copy_than_ever, FindingName.MM2_LAG_UNUSUAL),
     (25, another_mirror_maker_writes_syncs, FindingName.SYNCS_WITHOUT_COMMITS),
     (26, partitions_are_added, FindingName.UNREPLICATED_PARTITIONS),
-    (27, nobody_is_listed_and_one_works, FindingName.CONNECT_CLUSTER_CHANGED),
+    (27, none_is_listed_and_one_works, FindingName.CONNECT_CLUSTER_CHANGED),
     (27, a_worker_uses_another_kafka_cluster, FindingName.CONNECT_CLUSTER_CHANGED),
     (28, a_connector_has_no_state, FindingName.CONNECTOR_STATE_MISSING),
     (28, a_connector_has_no_configuration, FindingName.CONNECTOR_STATE_MISSING),
@@ -570,10 +570,10 @@ def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
     assert name.value not in play().names()
 
 
-def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connector():
+def test_a_finding_remains_while_connect_lists_nothing_and_ends_with_its_connector():
     play = a_task_has_failed()
     play.world.see(ConnectorsListed("lab", (), frozenset()))
-    play.look()
+    play.evaluate()
     assert play.names() == [FindingName.TASK_FAILED.value]
     play.run(2.5, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
     assert play.names() == [FindingName.TASK_FAILED.value]
@@ -589,12 +589,12 @@ def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connecto
         pytest.param(ConnectorsListed("lab", (), frozenset({"files"})), id="no-state"),
     ],
 )
-def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
+def test_after_a_restart_what_connect_does_not_report_ends_no_finding(answer):
     """The connector was never listed to this process."""
     play = a_task_has_failed()
     report = play.register.remembered()
     again = Play(World())
-    again.world.found(OFFSETS)
+    again.world.find_topic(OFFSETS)
     again.world.tail(whole=True)
     again.register.recall(report)
     again.world.now = play.world.now
@@ -611,7 +611,7 @@ def test_a_restart_neither_ends_nor_begins_doubt_of_a_status_topic(followed):
     again.world.book.recall(play.world.book.remembered())
     again.register.recall(play.register.remembered())
     again.world.now = play.world.now + 7200.0
-    again.world.found(OFFSETS)
+    again.world.find_topic(OFFSETS)
     again.world.tail(whole=True)
     if followed:
         again.status_followed()
@@ -626,7 +626,7 @@ def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
     with play.hidden(InputId("connect_rest", connect_cluster="lab")):
         assert play.names() == [FindingName.CONNECTOR_STATE_MISSING.value]
     play.world.listed(source("files"))
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -648,7 +648,7 @@ def test_a_connector_that_is_new_may_be_without_a_state_for_an_interval():
     assert play.names() == []
 
 
-def test_a_stranger_that_another_connect_cluster_lists_is_told_of_elsewhere():
+def test_an_unknown_member_that_another_connect_cluster_lists_is_reported_elsewhere():
     play = a_connector_is_not_listed_and_works("stranger")
     assert play.names() == [FindingName.CONNECTOR_NOT_LISTED.value]
     assert play.only().connector == "stranger"
@@ -676,11 +676,11 @@ def test_a_topic_that_was_found_again_is_not_doubted_any_more():
     play = another_topic_has_them_too()
     play.restart()
     play.more["topic_doubts"] = {}  # nobody has looked again since
-    play.look()
+    play.evaluate()
     assert play.names() == [FindingName.OFFSETS_TOPIC_DOUBTED.value]
     del play.more["topic_doubts"]
     play.world.see(OffsetsTopicCompared("lab", None))
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -688,13 +688,15 @@ def test_every_rule_has_a_row_and_a_number_of_its_own():
     assert [number for number, _ in RULES] == sorted({number for number, _, _ in FOUND})
 
 
-def test_every_rule_begins_with_its_number_and_its_law():
+def test_every_rule_begins_with_its_number_and_its_rule():
     for number, rule in RULES:
         assert (rule.__doc__ or "").startswith(f"Rule {number}: ")
 
 
 @pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
-def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(number, play, name):
+def test_a_finding_is_one_sentence_or_two_with_evidence_and_reports_nothing_twice(
+    number, play, name
+):
     finding = play().only()
     assert finding.summary.endswith(".")
     assert len(finding.summary) < 250
@@ -723,7 +725,7 @@ def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, bui
     play = built()
     kind = {filed: "files", mirrored: "mm2", sunk: "out"}[built]
     play.judge(verdict, kind)
-    play.look()
+    play.evaluate()
     assert play.names() == [name.value]
     expected = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
     assert play.only().severity is expected
@@ -732,7 +734,7 @@ def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, bui
         assert play.only().summary.startswith(f"{who} makes no progress: ")
 
 
-def test_while_it_is_unclear_whether_a_flow_copies_again_it_is_not_told_to_have_gone_back():
+def test_while_it_is_unclear_whether_a_flow_copies_again_it_is_not_reported_to_have_gone_back():
     play = mirrored(99)
     play.world.commit("mm2", orders(), None)
     play.run(0.2)
@@ -749,7 +751,7 @@ def test_any_other_verdict_is_no_finding(verdict):
     play = filed()
     play.judge(verdict, "files")
     play.judge(verdict, "files", subjects=("filename=/data/in.txt",))
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -789,14 +791,14 @@ def a_flow_emits_no_syncs() -> Play:
     return play
 
 
-def both_places_are_reset() -> Play:
+def both_stores_are_reset() -> Play:
     play = stopped_and_reset()
     play.world.tail_failed("not_found", SYNCS)
     play.run(5)
     return play
 
 
-def a_person_has_a_flow_copied_again() -> Play:
+def the_operator_has_a_flow_copied_again() -> Play:
     play = stopped_and_reset()
     play.run(1)
     play.world.listed(mirror())
@@ -826,7 +828,9 @@ def tasks_are_moved_about() -> Play:
     for generation in range(6):
         for state in ("unassigned", "running"):
             says = connector(state)
-            play.told(replace(says, condition=replace(says.condition, generation=generation)))
+            play.add_statuses(
+                replace(says, condition=replace(says.condition, generation=generation))
+            )
             play.run(0.1)
     return play
 
@@ -847,7 +851,7 @@ def a_database_is_away_each_night() -> Play:
     for _ in range(4):
         play.fail()
         play.run(0.2)
-        play.told(task("running"))
+        play.add_statuses(task("running"))
         play.run(12)
     return play
 
@@ -870,7 +874,7 @@ def a_topic_is_another_one_and_smaller() -> Play:
     moment = play.world.now
     again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
-    play.look()
+    play.evaluate()
     play.world.synced(9, downstream=109)
     play.world.commit("mm2", orders(), {"offset": 9})
     play.run(6)
@@ -966,7 +970,7 @@ def an_input_is_away_for_less_than_an_interval() -> Play:
     return play
 
 
-def a_person_sets_a_position_back() -> Play:
+def the_operator_sets_a_position_back() -> Play:
     play = filed(9)
     play.world.listed(source("files", state="stopped", tasks=()))
     play.run(1)
@@ -984,7 +988,7 @@ def an_input_misses_one_attempt() -> Play:
         play.world.see(
             InputFailed(InputId("connect_rest", connect_cluster="lab"), "timeout", "no luck")
         )
-        play.look()
+        play.evaluate()
         play.world.listed(source("files"))
         play.run(0.1)
     return play
@@ -1016,7 +1020,7 @@ def retention_takes_a_transactions_marker() -> Play:
     return play
 
 
-def topics_that_were_never_made_anew() -> Play:
+def topics_that_were_never_recreated() -> Play:
     play = mirrored()
     never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, play.world.now, None, None)
     play.more["recreations"] = (never,)
@@ -1045,7 +1049,7 @@ def a_flow_of_which_no_lag_is_known_to_be_usual() -> Play:
 
 def a_flow_has_much_to_copy_for_a_moment() -> Play:
     play = mirrored(99, log_end=301)
-    what_is_usual(play)
+    add_baseline(play)
     play.run(2.8)
     play.world.commit("mm2", orders(), {"offset": 299})
     play.world.synced(299, downstream=299)
@@ -1054,9 +1058,9 @@ def a_flow_has_much_to_copy_for_a_moment() -> Play:
     return play
 
 
-def a_person_has_paused_a_flow() -> Play:
+def the_operator_has_paused_a_flow() -> Play:
     play = mirrored(99, log_end=9000)
-    what_is_usual(play)
+    add_baseline(play)
     play.world.listed(replace(mirror(), state="paused"))
     play.run(5)
     return play
@@ -1066,12 +1070,12 @@ WELL = [
     a_flow_has_as_much_to_copy_as_it_may,
     a_flow_of_which_no_lag_is_known_to_be_usual,
     a_flow_has_much_to_copy_for_a_moment,
-    a_person_has_paused_a_flow,
+    the_operator_has_paused_a_flow,
     a_flow_has_just_begun,
     a_flow_is_at_work,
     a_flow_emits_no_syncs,
-    both_places_are_reset,
-    a_person_has_a_flow_copied_again,
+    both_stores_are_reset,
+    the_operator_has_a_flow_copied_again,
     a_worker_dies_and_repeats_what_it_had_not_committed,
     tasks_are_moved_about,
     a_task_fails_twice_for_different_reasons,
@@ -1087,30 +1091,30 @@ WELL = [
     a_group_that_is_not_translated,
     an_input_is_away_for_less_than_an_interval,
     an_input_misses_one_attempt,
-    a_person_sets_a_position_back,
+    the_operator_sets_a_position_back,
     a_status_topic_may_not_be_read,
     a_sink_reads_on_above_its_commit,
     retention_takes_a_transactions_marker,
-    topics_that_were_never_made_anew,
+    topics_that_were_never_recreated,
     what_retention_took_is_not_near_it,
 ]
 
 
 @pytest.mark.parametrize("played", WELL, ids=lambda play: play.__name__)
 def test_what_is_well_is_no_finding_at_any_moment(played, monkeypatch):
-    assert told_in(played, monkeypatch) == set()
+    assert list_findings(played, monkeypatch) == set()
 
 
 def test_a_stall_explains_why_there_is_more_to_copy_than_ever():
     play = a_flow_has_more_to_copy_than_ever()
     play.judge(Verdict.SILENT, "mm2")
-    play.look()
+    play.evaluate()
     assert play.names() == [FindingName.MM2_SILENT_STALL.value]
     assert ("explains", "mm2_lag_unusual") in pairs(play.only().evidence)
 
 
 def test_a_topic_that_is_another_one_explains_all_that_follows(monkeypatch):
-    assert told_in(a_topic_is_another_one_and_smaller, monkeypatch) == {"mm2_topic_recreated"}
+    assert list_findings(a_topic_is_another_one_and_smaller, monkeypatch) == {"mm2_topic_recreated"}
 
 
 def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monkeypatch):
@@ -1125,20 +1129,20 @@ def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monk
         play.run(3)
         assert play.names() == []
 
-    assert told_in(played, monkeypatch) == {"mm2_position_ahead", "recopy"}
+    assert list_findings(played, monkeypatch) == {"mm2_position_ahead", "recopy"}
 
 
-def told_in(played, monkeypatch) -> set[str]:
+def list_findings(played, monkeypatch) -> set[str]:
     """The names of everything that was found at any moment of a play."""
     names: set[str] = set()
-    poll = Play.look
+    poll = Play.evaluate
 
     def noted(play: Play):
         results = poll(play)
         names.update(finding.name.value for finding in results)
         return results
 
-    monkeypatch.setattr(Play, "look", noted)
+    monkeypatch.setattr(Play, "evaluate", noted)
     played()
     return names
 
@@ -1152,10 +1156,10 @@ def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monke
         play.world.tail(sync(99, at=play.world.now), topic=SYNCS, whole=True)
         play.run(3)
 
-    assert told_in(played, monkeypatch) == {"half_reset"}
+    assert list_findings(played, monkeypatch) == {"half_reset"}
 
 
-def made_anew(play: Play) -> None:
+def recreate_topic(play: Play) -> None:
     moment = play.world.now
     again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
@@ -1163,11 +1167,11 @@ def made_anew(play: Play) -> None:
 
 
 @pytest.mark.parametrize("known", ["long before", "before", "after"])
-def test_what_is_copied_of_a_topic_made_anew_is_no_second_copy(known, monkeypatch):
+def test_what_is_copied_of_a_topic_recreated_is_no_second_copy(known, monkeypatch):
     def played() -> None:
         play = mirrored(39, log_end=40)
         if known != "after":
-            made_anew(play)
+            recreate_topic(play)
         play.world.ends(10)
         play.run(8 if known == "long before" else 0.2)
         play.world.synced(0, downstream=40)
@@ -1175,14 +1179,14 @@ def test_what_is_copied_of_a_topic_made_anew_is_no_second_copy(known, monkeypatc
         play.world.commit("mm2", orders(), {"offset": 9})
         play.run(0.3)
         if known == "after":
-            made_anew(play)
+            recreate_topic(play)
         play.run(8)
         assert play.names() == []
 
-    assert told_in(played, monkeypatch) == {"mm2_topic_recreated"}
+    assert list_findings(played, monkeypatch) == {"mm2_topic_recreated"}
 
 
-def test_a_position_ahead_is_not_explained_by_a_topic_that_was_never_made_anew():
+def test_a_position_ahead_is_not_explained_by_a_topic_that_was_never_recreated():
     play = mirrored(500)
     never = TopicRecreation("lab", "mm2", "west", "east", "orders", 0, 0.0, None, None)
     play.more["recreations"] = (never,)
@@ -1200,21 +1204,21 @@ def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
 
 
 @pytest.mark.parametrize("result", [False, True])
-def test_what_a_person_sets_back_and_resumes_at_once_is_meant(result, monkeypatch):
+def test_what_an_operator_sets_back_and_resumes_at_once_is_meant(result, monkeypatch):
     """Between two looks, or with the offsets read after the status; states were polled before."""
 
     def played() -> None:
         play = mirrored(99)
         play.status_followed()
-        play.told(connector("running", name="mm2"))
+        play.add_statuses(connector("running", name="mm2"))
         play.run(1)
         play.world.listed(replace(mirror(), state="stopped", tasks=()))
-        play.told(connector("stopped", name="mm2"))
+        play.add_statuses(connector("stopped", name="mm2"))
         play.run(1)
         play.world.now += 1
         set_at = play.world.now
         play.world.now += 1
-        play.told(connector("running", name="mm2"))
+        play.add_statuses(connector("running", name="mm2"))
         if result:
             play.run(0.1)
         play.world.commit("mm2", orders(), {"offset": 10}, at=set_at)
@@ -1226,7 +1230,7 @@ def test_what_a_person_sets_back_and_resumes_at_once_is_meant(result, monkeypatc
         play.world.synced(99, downstream=188)
         play.run(4)
 
-    assert told_in(played, monkeypatch) == set()
+    assert list_findings(played, monkeypatch) == set()
 
 
 def test_a_position_set_beyond_the_end_and_back_again_is_no_second_copy(monkeypatch):
@@ -1237,16 +1241,16 @@ def test_a_position_set_beyond_the_end_and_back_again_is_no_second_copy(monkeypa
         play.world.ends(100)
         play.run(4)
 
-    assert told_in(played, monkeypatch) == {"mm2_position_ahead"}
+    assert list_findings(played, monkeypatch) == {"mm2_position_ahead"}
 
 
-def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_were_polled():
+def test_the_first_syncs_after_a_resume_report_a_second_copy_whatever_states_were_polled():
     play = altered()
     play.status_followed()
     play.world.listed(replace(mirror(), state="stopped", tasks=()))
-    play.told(connector("stopped", name="mm2"))
+    play.add_statuses(connector("stopped", name="mm2"))
     play.run(2)
-    play.told(connector("running", name="mm2"))
+    play.add_statuses(connector("running", name="mm2"))
     play.world.synced(99, downstream=199)
     play.run(1.2)
     (report,) = (finding for finding in play.findings if finding.name is FindingName.RECOPY)
@@ -1269,17 +1273,17 @@ def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_
         replace(view, headroom=49, headroom_s=left_s)
         for view in play.world.snapshot().mirror_partitions
     )
-    play.look()
+    play.evaluate()
     assert [finding.severity for finding in play.findings] == (
         [] if severity is None else [severity]
     )
 
 
-def test_a_failed_task_is_told_with_what_it_failed_of():
+def test_a_failed_task_is_reported_with_what_it_failed_of():
     assert ("task 0", BAD) in pairs(a_task_has_failed().only().evidence)
 
 
-def test_a_task_that_fails_before_anything_was_committed_is_told_so():
+def test_a_task_that_fails_before_anything_was_committed_is_reported_so():
     play = Play(files())
     play.status_followed()
     for _ in range(3):
@@ -1331,17 +1335,17 @@ def test_a_task_that_got_past_its_failure_and_runs_is_over_it():
     play.status_followed()
     play.fail()
     play.run(0.2)
-    play.told(task("running"))
+    play.add_statuses(task("running"))
     play.world.commit("files", FILE, {"position": 77})
     play.run(0.2)
     assert play.register.failure_runs == ()
 
 
-def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_well():
+def test_a_connector_that_went_back_beside_those_that_did_together_is_reported_as_well():
     play = three_connectors_go_back()
     play.world.listed(*(source(name) for name in "abcd"))
     play.judge(Verdict.REWOUND, "a", "d", subjects=("filename=/data/in.txt",))
-    play.look()
+    play.evaluate()
     reports = {(finding.name, finding.connector) for finding in play.findings}
     assert reports == {(FindingName.REWINDS_AT_ONCE, None), (FindingName.REWOUND, "d")}
 
@@ -1357,7 +1361,7 @@ def test_an_offset_that_is_taken_back_under_another_alias_is_no_reset_of_this_fl
 def test_a_tail_that_is_not_yet_at_its_end_is_slow_and_not_down():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     play = Play(world)
     play.run(3, each=lambda: world.tail(caught_up=False))
     assert play.names() == []
@@ -1379,5 +1383,5 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
     assert play.names() == ["checkpoints_stale"]
 
 
-def test_of_every_finding_it_is_known_what_it_is_seen_in():
+def test_of_every_finding_it_is_known_what_it_is_observed_in():
     assert set(FindingName) <= register._INPUTS_BY_FINDING.keys()

@@ -36,7 +36,7 @@ REST = InputId(CONNECT_REST, connect_cluster="lab")
 def filed() -> Play:
     play = Play(files())
     play.world.commit("files", FILE, {"position": 1})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -48,7 +48,7 @@ def mirrored(*partitions: int) -> Play:
         play.world.commit("mm2", orders(partition), {"offset": 99})
         play.world.synced(99, partition=partition)
     play.world.ends({TopicPartition("orders", item): LogBounds(0, 100, 100) for item in partitions})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -58,7 +58,7 @@ def stopped(*partitions: int) -> Play:
     return play
 
 
-def found(play: Play, name: FindingName) -> Finding:
+def select_finding(play: Play, name: FindingName) -> Finding:
     (report,) = [finding for finding in play.findings if finding.name is name]
     return report
 
@@ -92,13 +92,13 @@ def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_
 
 
 @pytest.mark.parametrize("offset", [None, {"offset": -1}, {}])
-def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(offset):
+def test_every_partition_whose_offset_was_reset_is_reported_with_what_its_sync_says(offset):
     play = stopped(0, 1)
     synced = play.world.now
     for number in (0, 1):
         play.world.commit("mm2", orders(number), offset)
     play.run(4)
-    finding = found(play, FindingName.HALF_RESET)
+    finding = select_finding(play, FindingName.HALF_RESET)
     assert finding.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
     evidence = texts(finding.evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("none", "99")
@@ -124,7 +124,7 @@ def test_a_partition_that_is_known_by_another_spelling_of_its_key_alone_was_not_
     assert "half_reset" not in play.names()
 
 
-def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_anew():
+def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_again():
     play = mirrored(0)
     play.world.commit("mm2", orders(), None)
 
@@ -135,7 +135,7 @@ def test_a_sync_of_this_interval_is_the_word_of_a_task_that_begins_anew():
     assert "half_reset" not in play.names()
 
 
-def test_an_offset_that_was_seen_to_go_back_behind_its_sync_is_set_back_whatever_clocks_say():
+def test_an_offset_that_was_observed_to_go_back_behind_its_sync_is_set_back_whatever_clocks_say():
     for skew in (-600.0, 0.0, 600.0):
         play = stopped(0)
         play.run(1)
@@ -178,11 +178,11 @@ def test_when_the_topic_of_syncs_is_gone_all_that_was_read_of_it_is():
     play = mirrored(0)
     play.world.tail_failed("not_found", SYNCS)
     play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
-    evidence = texts(found(play, FindingName.HALF_RESET).evidence)
+    evidence = texts(select_finding(play, FindingName.HALF_RESET).evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("99", "none")
 
 
-def test_whose_syncs_they_are_nobody_can_tell_where_two_flows_share_a_topic():
+def test_whose_syncs_they_are_nobody_can_report_where_two_flows_share_a_topic():
     both = (mirror(), mirror("mm3", target="south", target_addresses=frozenset({"south:9092"})))
     play = Play(mirrors(*both))
     play.world.assigned(0)
@@ -203,7 +203,7 @@ def test_where_nobody_knows_what_is_copied_a_reset_partition_with_a_sync_may_wel
     play.run(1)
     play.world.commit("mm2", orders(), None)
     play.run(4)
-    assert texts(found(play, FindingName.HALF_RESET).evidence)["orders-0 offset"] == "none"
+    assert texts(select_finding(play, FindingName.HALF_RESET).evidence)["orders-0 offset"] == "none"
 
 
 def test_an_offset_that_never_had_a_sync_and_stands_still_is_no_half():
@@ -225,8 +225,8 @@ def test_other_keys_are_counted():
         b'[ "files",{"filename":"/data/in.txt"}]',
     ):
         play.world.commit("files", FILE, {"position": 7}, raw_key=key)
-    play.look()
-    finding = found(play, FindingName.DUPLICATE_KEYS)
+    play.evaluate()
+    finding = select_finding(play, FindingName.DUPLICATE_KEYS)
     assert ("filename=/data/in.txt", "2 other raw keys") in pairs(finding.evidence)
     assert finding.summary.startswith("files has 1 source partition with offsets under keys ")
 
@@ -235,18 +235,18 @@ def test_what_was_reset_has_no_offset_that_a_task_could_fail_on():
     play = mirrored(0, 1)
     for text in ({"offset": "5"}, None):
         play.world.commit("mm2", orders(1), text)
-    play.look()
+    play.evaluate()
     assert "unusable_offset" not in play.names()
 
 
-def test_of_a_topics_problems_the_worst_is_told_and_the_others_with_it():
+def test_of_a_topics_problems_the_worst_is_reported_and_the_others_with_it():
     play = filed()
     small = TopicProblem(OFFSETS, OVERSIZE, "it is large")
     other = TopicProblem(OFFSETS, "retention", "it is cut")
     bad = TopicProblem(OFFSETS, NOT_COMPACTED, "it is not compacted")
     play.more["topic_problems"] = (small, other, bad)
-    play.look()
-    finding = found(play, FindingName.INTERNAL_TOPIC_PROBLEM)
+    play.evaluate()
+    finding = select_finding(play, FindingName.INTERNAL_TOPIC_PROBLEM)
     assert finding.severity is Severity.CRITICAL
     assert (finding.connect_cluster, finding.subject) == ("lab", str(OFFSETS))
     assert finding.summary == f"Topic {OFFSETS}: it is not compacted."
@@ -285,13 +285,13 @@ def grouped(*views: dict[str, Any], synced: bool = True) -> Play:
     return play
 
 
-def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_once():
+def test_groups_whose_checkpoints_are_stale_are_reported_worst_first_and_counted_once():
     play = grouped(
         {"group": "near", "landing": 10, "translated": 20},
         {"group": "far", "landing": 10, "translated": 90},
         {"group": "far", "partition": 1, "landing": 30, "translated": 90},
     )
-    finding = found(play, FindingName.CHECKPOINTS_STALE)
+    finding = select_finding(play, FindingName.CHECKPOINTS_STALE)
     assert "after a failover they would start too far back" in finding.summary
     assert (finding.connect_cluster, finding.connector, finding.subject) == (
         "lab",
@@ -340,13 +340,13 @@ def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
 # --- hanging_transaction, input_down -------------------------------------------------------------
 
 
-def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hides():
+def test_a_hanging_transaction_is_reported_with_five_partitions_and_all_that_it_hides():
     play = filed()
     play.world.tail(
         frozen=tuple(Frozen(number, 10, f"producer {number}", 2) for number in range(7))
     )
-    play.look()
-    finding = found(play, FindingName.HANGING_TRANSACTION)
+    play.evaluate()
+    finding = select_finding(play, FindingName.HANGING_TRANSACTION)
     assert finding.connect_cluster == "lab"
     assert [what for what, _ in pairs(finding.evidence)] == [
         *(f"partition {number}" for number in range(5)),
@@ -360,22 +360,22 @@ def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
     play = filed()
     held = Frozen(0, 5, "held", 1)
     play.world.tail(frozen=(held,), behind=1)
-    (before,) = play.look()
+    (before,) = play.evaluate()
     assert before.name is FindingName.HANGING_TRANSACTION
     for _ in range(6):
         play.world.tail_failed("unreachable")
-        (still,) = play.look()
+        (still,) = play.evaluate()
         assert (still.name, still.since) == (before.name, before.since)
 
 
-def test_partitions_that_cannot_be_read_are_told_and_no_transaction_is_made_of_them():
+def test_partitions_that_cannot_be_read_are_reported_and_no_transaction_is_made_of_them():
     play = filed()
     sick = tuple(
         Frozen(number, 10, f"partition {number}: it has no leader", 0, "unsettled")
         for number in (3, 4)
     )
     play.run(1.2, each=lambda: play.world.tail(frozen=sick))
-    finding = found(play, FindingName.INPUT_DOWN)
+    finding = select_finding(play, FindingName.INPUT_DOWN)
     assert FindingName.HANGING_TRANSACTION not in play.names()
     assert finding.subject == "tail east/connect-offsets"
     assert "has 2 partition(s) that cannot be read; the others can" in finding.summary
@@ -388,11 +388,11 @@ def failing(play: Play, *, intervals: float = 1.2) -> Play:
     return play
 
 
-def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was_last_read():
+def test_an_input_that_fails_is_reported_with_its_cluster_the_reason_and_when_it_was_last_read():
     play = filed()
     read = play.world.now
     failing(play)
-    finding = found(play, FindingName.INPUT_DOWN)
+    finding = select_finding(play, FindingName.INPUT_DOWN)
     assert finding.connect_cluster == "lab"
     assert finding.summary == (
         f"Connect cluster lab has not answered since {format_moment(read)}; the states of its "
@@ -407,11 +407,11 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
 def test_an_input_that_was_never_read_says_so():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     play = Play(world)
     denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     play.run(1.2, each=lambda: world.see(denied))
-    assert texts(found(play, FindingName.INPUT_DOWN).evidence)["last read"] == "never"
+    assert texts(select_finding(play, FindingName.INPUT_DOWN).evidence)["last read"] == "never"
 
 
 def unread(*failures: int) -> list[bool]:
@@ -420,7 +420,7 @@ def unread(*failures: int) -> list[bool]:
     """
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     play, reports = Play(world), []
     denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     for times in failures:
@@ -449,7 +449,7 @@ def test_a_cluster_that_never_answered_is_down_once_it_has_failed_three_times():
 def test_a_tails_trouble_is_of_no_connect_cluster():
     play = filed()
     play.run(2, each=lambda: play.world.tail_failed("denied"))
-    finding = found(play, FindingName.INPUT_DOWN)
+    finding = select_finding(play, FindingName.INPUT_DOWN)
     assert (finding.connect_cluster, finding.subject) == ("", f"tail {OFFSETS}")
 
 
@@ -468,14 +468,14 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
     play = filed()
     play.blind.add(REST)
     play.run(2)
-    assert texts(found(play, FindingName.INPUT_DOWN).evidence)["reason"] == "stale"
+    assert texts(select_finding(play, FindingName.INPUT_DOWN).evidence)["reason"] == "stale"
 
 
 def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play, read = filed(), count(1)
     play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
-    finding = found(play, FindingName.INPUT_DOWN)
+    finding = select_finding(play, FindingName.INPUT_DOWN)
     assert finding.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
     evidence = texts(finding.evidence)
     assert (evidence["reason"], evidence["left to read"]) == ("stale", "70 records")
@@ -490,9 +490,9 @@ def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     assert view.tail is not None
     for lag in (None, 70):  # whether or not it was heard of lately
         play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=lag)),)
-        play.look()
+        play.evaluate()
         assert (
-            found(play, FindingName.INPUT_DOWN).summary
+            select_finding(play, FindingName.INPUT_DOWN).summary
             == f"Topic {OFFSETS} cannot be read: no luck."
         )
 
@@ -502,7 +502,8 @@ def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
     play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2)
     assert (
-        found(play, FindingName.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no answer."
+        select_finding(play, FindingName.INPUT_DOWN).summary
+        == f"Topic {OFFSETS} cannot be read: no answer."
     )
 
 
@@ -526,7 +527,7 @@ def test_what_may_not_be_read_of_a_cluster_without_rest_is_done_without(reason, 
     play.blind.add(tail)
     failed = InputFailed(tail, reason, "no luck")
     play.run(1.2, each=lambda: play.world.see(failed))
-    assert found(play, FindingName.INPUT_DOWN).severity is severity
+    assert select_finding(play, FindingName.INPUT_DOWN).severity is severity
 
 
 def test_a_topic_that_is_not_there_has_three_intervals_to_come():

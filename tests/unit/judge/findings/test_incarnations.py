@@ -54,7 +54,7 @@ class Years:
         self.others: tuple[StateHistory, ...] = ()
         self.without_state = False
 
-    def look(self, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
+    def observe(self, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
         """Between two lists. With `offsets` None they cannot be seen."""
         self.now += POLL_S / 2
         histories = tuple(
@@ -77,9 +77,9 @@ class Years:
 
     def list(self, *names: str, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
         """A look without news, and one at which these connectors were listed a second ago."""
-        self.look(offsets)
+        self.observe(offsets)
         self.names, self.listed_at = frozenset(names), self.now + POLL_S / 2 - 1
-        return self.look(offsets)
+        return self.observe(offsets)
 
     def gone(self, lists: int = ABSENT_LISTS) -> Years:
         """`files` is in none of so many lists."""
@@ -88,26 +88,26 @@ class Years:
         return self
 
     @property
-    def life(self) -> ConnectorIncarnation:
+    def incarnation(self) -> ConnectorIncarnation:
         return self.lives.of[FILES]
 
 
-def made_again(*offsets: SourcePartitionView) -> Years:
+def build_recreated(*offsets: SourcePartitionView) -> Years:
     """`files` was gone for long enough, and is there again."""
     return Years().list("files").gone().list("files", offsets=offsets)
 
 
-def test_what_was_there_at_the_first_list_has_no_earlier_life():
+def test_what_was_there_at_the_first_list_has_no_earlier_incarnation():
     years = Years().list("files", offsets=(at(1, 5),)).list("files")
-    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
+    assert years.incarnation == ConnectorIncarnation(born=0.0, left_over=None)
     assert years.lives.remembered() == ()
     assert set(years.lives.of) == {FILES, ("other", "theirs")}
 
 
-def test_what_was_read_before_the_last_list_without_it_was_asked_for_is_left_over():
-    years = made_again(at(1, 99, "old"), at(2, 100, "new"))
+def test_what_was_read_before_the_last_list_without_it_was_requested_is_left_over():
+    years = build_recreated(at(1, 99, "old"), at(2, 100, "new"))
     born = years.now - 1 - POLL_S
-    assert years.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
+    assert years.incarnation == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
     assert [incarnation.who for incarnation in years.lives.remembered()] == [FILES]
 
 
@@ -119,25 +119,25 @@ def test_a_connector_that_commits_before_it_is_listed_has_nothing_left_over(skew
     for _ in range(lag):
         years.end += 1
         years.list()
-    years.look()
+    years.observe()
     years.end += 1
     first = at(1, 100, when=years.now + skew_s)
-    years.look()
+    years.observe()
     years.names, years.listed_at = frozenset({"files"}), years.now + 4
-    years.look((first,))
-    assert years.life.born > 0
-    assert years.life.left_over == {}
+    years.observe((first,))
+    assert years.incarnation.born > 0
+    assert years.incarnation.left_over == {}
 
 
 @pytest.mark.parametrize("lists", range(ABSENT_LISTS))
 def test_a_list_or_two_without_it_are_no_death(lists):
     years = Years().list("files").gone(lists).list("files", offsets=(at(1, 5),))
-    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
+    assert years.incarnation == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_as_many_lists_as_it_takes_are_needed_after_a_start():
     years = Years().gone(ABSENT_LISTS - 1).list("files", offsets=(at(1, 5),))
-    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
+    assert years.incarnation == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_live_was_not_gone():
@@ -145,14 +145,14 @@ def test_what_its_status_topic_says_to_live_was_not_gone():
     years = Years()
     years.history = ((BEGAN, "running"),)
     years.list("files").gone(5).list("files", offsets=(at(1, 5),))
-    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
+    assert years.incarnation == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_be_deleted_was_gone():
     years = Years()
     years.history = ((BEGAN, "running"), (BEGAN + 1, DELETED))
     years.list("files").gone().list("files", offsets=(at(1, 5),))
-    assert years.life.left_over == {"0": '{"position":1}'}
+    assert years.incarnation.left_over == {"0": '{"position":1}'}
 
 
 def test_in_a_topic_that_was_not_read_then_only_what_is_older_by_any_skew_is_left_over():
@@ -161,18 +161,18 @@ def test_in_a_topic_that_was_not_read_then_only_what_is_older_by_any_skew_is_lef
     born = years.listed_at
     old = at(1, 5, "old", born - SKEW_S_MAX - 1)
     years.list("files", offsets=(old, at(2, 6, "new", born - SKEW_S_MAX)))
-    assert years.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
+    assert years.incarnation == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
 
 
-def test_what_is_left_over_is_looked_at_once_and_once_it_can_be_seen():
+def test_what_is_left_over_is_inspected_once_and_once_it_can_be_observed():
     years = Years().list("files").gone().list("files", offsets=None)
-    born = years.life.born
-    assert years.life.left_over is None
+    born = years.incarnation.born
+    assert years.incarnation.left_over is None
     years.list("files", offsets=(at(1, 5),))
     left_over = {"0": '{"position":1}'}
-    assert years.life.left_over == left_over
+    assert years.incarnation.left_over == left_over
     years.list("files", offsets=(at(5, 105),))
-    assert years.life == ConnectorIncarnation(born=born, left_over=left_over)
+    assert years.incarnation == ConnectorIncarnation(born=born, left_over=left_over)
 
 
 def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
@@ -180,19 +180,19 @@ def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
     placeless = replace(at(1, 5, "placeless"), log_offset=None)
     elsewhere = replace(at(1, 5, "elsewhere"), kafka_partition=7)
     never_read = (at(0, 5, name, dialect=f"mirror_{name}") for name in ("checkpoint", "heartbeat"))
-    years = made_again(nothing, placeless, elsewhere, *never_read)
-    assert years.life.left_over == {}
+    years = build_recreated(nothing, placeless, elsewhere, *never_read)
+    assert years.incarnation.left_over == {}
     assert years.lives.remembered() == ()
 
 
-def test_of_what_is_left_over_the_first_are_kept(monkeypatch):
+def test_of_what_is_left_over_the_first_are_retained(monkeypatch):
     monkeypatch.setattr(incarnations, "LEFTOVER_OFFSETS_MAX", 2)
-    years = made_again(*(at(1, 5, label) for label in "cab"))
-    assert list(years.life.left_over or ()) == ["c", "a"]
+    years = build_recreated(*(at(1, 5, label) for label in "cab"))
+    assert list(years.incarnation.left_over or ()) == ["c", "a"]
 
 
 def test_a_connector_that_is_gone_has_no_life():
-    assert FILES not in made_again(at(1, 5)).list().lives.of
+    assert FILES not in build_recreated(at(1, 5)).list().lives.of
 
 
 # --- as a status topic tells it ------------------------------------------------------------------
@@ -212,29 +212,29 @@ def remade(*offsets: SourcePartitionView, began: float = 17.0, state: str = "run
 
 
 @pytest.mark.parametrize("state", ["running", "paused", "failed"])
-def test_what_was_deleted_and_begins_again_is_of_another_life(state):
+def test_what_was_deleted_and_begins_again_is_of_another_incarnation(state):
     years = remade(at(1, 5, when=BEGAN + 12), at(2, 6, "new", BEGAN + 18), state=state)
     born = ConnectorIncarnation(born=BEGAN + 17, left_over={"0": '{"position":1}'})
-    assert years.life == born
-    assert years.list("files", offsets=(at(5, 101, when=years.now),)).life == born
+    assert years.incarnation == born
+    assert years.list("files", offsets=(at(5, 101, when=years.now),)).incarnation == born
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, -5.0, 5.0, 600.0])
 def test_what_a_worker_commits_after_it_began_is_never_left_over(skew_s):
     """Its clock differs from that of the leader, which says who is deleted."""
     years = remade(at(1, 101, when=BEGAN + 18 + skew_s), began=17 + skew_s)
-    assert not years.life.left_over
+    assert not years.incarnation.left_over
 
 
 @pytest.mark.parametrize("state", [DELETED, "unassigned"])
 def test_what_was_deleted_and_may_be_gone_is_not_yet(state):
-    assert remade(at(1, 5), state=state).life == ConnectorIncarnation()
+    assert remade(at(1, 5), state=state).incarnation == ConnectorIncarnation()
 
 
 def test_what_has_no_task_that_began_is_not_yet():
     years = remade(at(1, 5, when=BEGAN + 12), began=17.0, state="unassigned")
     years.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, "running"))
-    assert years.list("files").life == ConnectorIncarnation()
+    assert years.list("files").incarnation == ConnectorIncarnation()
 
 
 @pytest.mark.parametrize("before", ["running", "paused", "stopped", "failed"])
@@ -249,7 +249,10 @@ def test_a_status_that_was_taken_back_while_a_worker_ran_it_is_no_death(before):
         (BEGAN + 16, DELETED),
         (BEGAN + 17, "running"),
     )
-    assert years.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == ConnectorIncarnation()
+    assert (
+        years.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).incarnation
+        == ConnectorIncarnation()
+    )
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -264,13 +267,13 @@ def test_what_connect_goes_on_listing_without_a_state_was_not_deleted_by_any_clo
     years.without_state = False
     years.history = years.task_history = (*years.history, (BEGAN + 99 + skew_s, "running"))
     assert (
-        years.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life
+        years.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).incarnation
         == ConnectorIncarnation()
     )
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
-def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_life(skew_s):
+def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_incarnation(skew_s):
     years = Years()
     years.history = years.task_history = ((BEGAN + skew_s, "running"),)
     years.without_state = True
@@ -280,15 +283,15 @@ def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_life(sk
     began = BEGAN + 17 + skew_s
     years.history = years.task_history = (*years.history, *gone, (began, "running"))
     years.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),))
-    assert years.life == ConnectorIncarnation(born=began, left_over={"0": '{"position":1}'})
+    assert years.incarnation == ConnectorIncarnation(born=began, left_over={"0": '{"position":1}'})
 
 
 def test_a_status_that_was_taken_back_in_a_second_life_begins_no_third():
     years = remade(at(1, 101, when=BEGAN + 18))
-    incarnation = years.life
+    incarnation = years.incarnation
     hole = ((BEGAN + 30, DELETED), (BEGAN + 31, "running"))
     years.history, years.task_history = (*years.history, *hole), (*years.task_history, *hole)
-    assert years.list("files", offsets=(at(1, 101, when=BEGAN + 18),)).life == incarnation
+    assert years.list("files", offsets=(at(1, 101, when=BEGAN + 18),)).incarnation == incarnation
 
 
 def test_what_runs_and_was_never_deleted_goes_on():
@@ -297,13 +300,16 @@ def test_what_runs_and_was_never_deleted_goes_on():
     years.list("files")
     years.history = (*RAN, (BEGAN + 15, "failed"), (BEGAN + 16, "running"))
     years.task_history = ((BEGAN, DELETED), (BEGAN + 19, "running"))
-    assert years.list("files").life == ConnectorIncarnation()
+    assert years.list("files").incarnation == ConnectorIncarnation()
 
 
 def test_of_a_deletion_before_we_looked_compaction_may_have_left_half():
     years = Years()
     years.history = years.task_history = ((BEGAN - 9, DELETED), (BEGAN - 8, "running"))
-    assert years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
+    assert (
+        years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).incarnation
+        == ConnectorIncarnation()
+    )
 
 
 def test_a_deletion_before_its_history_could_be_read_begins_no_life():
@@ -313,15 +319,18 @@ def test_a_deletion_before_its_history_could_be_read_begins_no_life():
     years.list("files")
     changes = ((BEGAN - 10, "unassigned"), (BEGAN - 9, DELETED), (BEGAN - 8, "running"))
     years.history = years.task_history = changes
-    assert years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
+    assert (
+        years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).incarnation
+        == ConnectorIncarnation()
+    )
 
 
 # --- restarts ------------------------------------------------------------------------------------
 
 
 def test_a_life_with_something_left_over_outlives_us():
-    before = made_again(at(1, 5))
+    before = build_recreated(at(1, 5))
     years = Years()
     years.now = before.now
     years.lives.recall(before.lives.remembered())
-    assert years.list("files").list("files").life == before.life
+    assert years.list("files").list("files").incarnation == before.incarnation

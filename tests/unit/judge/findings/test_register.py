@@ -18,7 +18,7 @@ from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.findings.test_finding_rules import (
-    a_connector_is_made_again,
+    a_connector_is_recreated,
     a_flow_copies_again,
     a_flow_has_more_to_copy_than_ever,
     a_flow_is_silent,
@@ -54,14 +54,14 @@ OFFSETS_TAIL = InputId.of_tail(OFFSETS)
 def task_failed() -> Play:
     play = filed()
     play.world.listed(failed())
-    play.look()
+    play.evaluate()
     return play
 
 
 # --- since ---------------------------------------------------------------------------------------
 
 
-def test_a_finding_is_as_old_as_its_first_look_however_often_it_is_said():
+def test_a_finding_is_as_old_as_its_first_poll_however_often_it_is_said():
     play = task_failed()
     since = play.only().since
     play.run(3)
@@ -71,26 +71,26 @@ def test_a_finding_is_as_old_as_its_first_look_however_often_it_is_said():
 def test_what_is_said_of_a_finding_is_what_is_so_now():
     play = filed()
     play.world.listed(failed(tasks=2))
-    play.look()
+    play.evaluate()
     before = play.only()
     assert before.summary.startswith("files task 0 FAILED: Bad")
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "failed", BAD))))
-    play.look()
+    play.evaluate()
     assert play.only().summary.startswith("files 2 of 2 tasks FAILED: Bad")
     assert play.only().since == before.since
 
 
-def test_a_second_copy_that_was_told_for_long_enough_is_forgotten():
+def test_a_second_copy_that_was_reported_for_long_enough_is_forgotten():
     assert copied_as_far_again().register._memory.falls.recopies == {}
 
 
-def test_what_was_mended_in_between_is_found_anew():
+def test_what_was_fixed_in_between_is_found_again():
     play = task_failed()
     play.world.listed(source("files", state="stopped", tasks=()))
-    play.look()
+    play.evaluate()
     assert play.names() == []
     play.world.listed(failed())
-    play.look()
+    play.evaluate()
     assert play.only().since == play.world.now
 
 
@@ -98,11 +98,11 @@ def test_a_clock_that_was_set_back_leaves_no_finding_of_the_future():
     play = task_failed()
     play.world.now -= 10 * INTERVAL_S
     play.world.listed(failed())
-    play.look()
+    play.evaluate()
     assert play.only().since == play.world.now
 
 
-def test_rules_are_asked_twelve_times_an_interval_and_not_at_every_tick():
+def test_rules_are_queried_twelve_times_an_interval_and_not_at_every_tick():
     play = filed()
     play.world.listed(failed())
     play.world.now += LOOK_S / 2
@@ -120,9 +120,9 @@ def test_the_worst_comes_first_and_among_equals_the_oldest():
     play = Play(files())
     listed = [failed("young", tasks=2), failed("old", tasks=2), failed("bad")]
     play.world.listed(listed[1])
-    play.look()
+    play.evaluate()
     play.world.listed(*listed)
-    play.look()
+    play.evaluate()
     assert [finding.connector for finding in play.findings] == ["bad", "old", "young"]
     assert [finding.severity for finding in play.findings] == [
         Severity.CRITICAL,
@@ -156,14 +156,14 @@ def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
     play = mirrored()
     for number in range(8):
         play.world.commit("mm2", orders(number), {"offset": "5"})
-    play.look()
+    play.evaluate()
     assert play.only().summary.startswith("mm2 (west->east) has 8 source partitions ")
     assert len(play.only().evidence) == 6
     assert play.only().evidence[-1] == EvidenceItem("and more", 3, "others")
 
 
 @pytest.mark.parametrize("cause", list(EFFECTS_BY_CAUSE), ids=str)
-def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypatch):
+def test_a_cause_is_reported_in_place_of_its_effects_and_names_them(cause, monkeypatch):
     def said(name):
         def rule(observed):
             yield observed.found(name, Severity.WARNING, ("lab", "files"), "So it is.")
@@ -174,33 +174,33 @@ def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypat
     rules = tuple((number, said(name)) for number, name in enumerate(names))
     monkeypatch.setattr(register, "RULES", rules)
     play = Play(files())
-    play.look()
+    play.evaluate()
     assert play.names() == [cause.value]
     assert texts(play.only().evidence)["explains"] == ", ".join(
         sorted(name.value for name in EFFECTS_BY_CAUSE[cause])
     )
 
 
-def test_a_failed_task_is_told_in_place_of_the_stall_that_it_makes():
+def test_a_failed_task_is_reported_in_place_of_the_stall_that_it_makes():
     play = task_failed()
     play.judge(Verdict.STALLED, "files")
-    play.look()
+    play.evaluate()
     assert play.names() == ["task_failed"]
     assert ("explains", "connector_stalled") in pairs(play.only().evidence)
 
 
-def test_the_stall_of_another_connector_is_told_all_the_same():
+def test_the_stall_of_another_connector_is_reported_all_the_same():
     play = task_failed()
     play.world.listed(failed(), source("other"))
     play.judge(Verdict.STALLED, "other")
-    play.look()
+    play.evaluate()
     assert sorted(play.names()) == ["connector_stalled", "task_failed"]
 
 
 def test_connectors_that_went_back_together_are_one_finding():
     play = three_connectors_go_back()
     play.judge(Verdict.REWOUND, "a", "b", subjects=("filename=/data/in.txt",))
-    play.look()
+    play.evaluate()
     assert play.names() == ["rewinds_at_once"]
     play.run(3)
     assert play.names() == ["rewound", "rewound"]
@@ -213,15 +213,15 @@ def poison_is_passed() -> Play:
     play = a_task_fails_at_one_position()
     play.fail()
     play.run(0.2)
-    play.told(task("running"))
+    play.add_statuses(task("running"))
     play.world.commit("files", FILE, {"position": 2})
-    play.look()
+    play.evaluate()
     return play
 
 
 def loop_is_over() -> Play:
     play = a_task_fails_and_gets_on()
-    play.told(task("running"))
+    play.add_statuses(task("running"))
     play.run(10.1)
     return play
 
@@ -240,7 +240,7 @@ def first_sync_after_the_reset() -> Play:
     play.world.listed(mirror())
     play.world.synced(0, downstream=100)
     play.world.commit("mm2", orders(), {"offset": 0})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -248,14 +248,14 @@ def syncs_are_back() -> Play:
     play = the_syncs_are_deleted()
     play.world.tail(topic=SYNCS, whole=True)
     play.world.synced(110)
-    play.look()
+    play.evaluate()
     return play
 
 
 def remnants_have_moved() -> Play:
-    play = a_connector_is_made_again()
+    play = a_connector_is_recreated()
     play.world.commit("files", FILE, {"position": 2})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -265,11 +265,11 @@ def position_is_put_back() -> Play:
     play.world.commit("mm2", orders(), {"offset": 99})
     play.world.synced(99)
     play.world.ends(100)
-    play.look()
+    play.evaluate()
     return play
 
 
-def loss_was_told() -> Play:
+def loss_was_reported() -> Play:
     play = records_are_lost()
     play.run(3)
     return play
@@ -279,21 +279,21 @@ def checkpoints_come_again() -> Play:
     play = checkpoints_stop()
     (group,) = play.more["groups"]
     play.more["groups"] = (replace(group, landing=90, checkpoint_at=play.world.now),)
-    play.look()
+    play.evaluate()
     return play
 
 
 def input_works_again() -> Play:
     play = an_input_fails()
     play.world.listed(source("files"))
-    play.look()
+    play.evaluate()
     return play
 
 
 def offset_is_a_number_again() -> Play:
     play = an_offset_is_no_number()
     play.world.commit("mm2", orders(1), {"offset": 5})
-    play.look()
+    play.evaluate()
     return play
 
 
@@ -313,7 +313,7 @@ def workers_are_calm_again() -> Play:
         syncs_are_back,
         remnants_have_moved,
         position_is_put_back,
-        loss_was_told,
+        loss_was_reported,
         checkpoints_come_again,
         input_works_again,
         offset_is_a_number_again,
@@ -321,18 +321,18 @@ def workers_are_calm_again() -> Play:
     ],
     ids=lambda play: play.__name__,
 )
-def test_what_is_mended_is_gone(played):
+def test_what_is_fixed_is_gone(played):
     assert played().names() == []
 
 
 @pytest.mark.parametrize("played", [a_flow_copies_again, records_are_lost])
-def test_what_happened_is_told_for_a_while(played):
+def test_what_happened_is_reported_for_a_while(played):
     play = played()
     play.run(2)
     assert len(play.findings) == 1
 
 
-def test_a_loss_is_told_as_long_as_the_position_lies_in_the_hole():
+def test_a_loss_is_reported_as_long_as_the_position_lies_in_the_hole():
     play = records_are_lost()
     views = play.world.snapshot().mirror_partitions
     play.more["mirror_partitions"] = tuple(replace(view, headroom=-5) for view in views)
@@ -340,10 +340,10 @@ def test_a_loss_is_told_as_long_as_the_position_lies_in_the_hole():
     assert play.names() == ["mm2_records_lost"]
 
 
-def test_a_loop_that_stands_still_is_a_poison_and_told_as_one():
+def test_a_loop_that_stands_still_is_a_poison_and_reported_as_one():
     play = a_task_fails_at_one_position()
     play.fail()
-    play.look()
+    play.evaluate()
     assert play.names() == ["poison_suspected"]
     assert "restart_loop" in texts(play.only().evidence)["explains"]
 
@@ -358,7 +358,7 @@ def test_a_poison_stays_while_its_connector_is_stopped():
 def test_a_finding_of_a_connector_that_was_deleted_is_gone():
     play = a_task_fails_at_one_position()
     play.world.listed()
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -382,7 +382,7 @@ def test_a_finding_of_a_connector_that_was_deleted_is_gone():
         pytest.param(checkpoints_stop, InputId.of_tail(SYNCS), id="checkpoints"),
     ],
 )
-def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(played, hidden):
+def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_observed(played, hidden):
     play = played()
     (before,) = play.findings
     with play.hidden(hidden):
@@ -403,13 +403,13 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         pytest.param(build_groups_input(("lab", "west", "east")), id="groups"),
     ],
 )
-def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
+def test_stale_checkpoints_are_not_fixed_by_not_being_observed(hidden):
     play = checkpoints_stop()
     play.world.reads(hidden)
-    (before,) = play.look()
+    (before,) = play.evaluate()
     with play.hidden(hidden):
         play.more["groups"] = ()  # they go with either input
-        play.look()
+        play.evaluate()
         (stale,) = [finding for finding in play.findings if finding.key == before.key]
         assert stale.evidence[0].name == register.LAST_SEEN
     play.run(1)
@@ -417,21 +417,21 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
 
 
 @pytest.mark.parametrize("by_s", [5, 3600])
-def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
+def test_a_clock_set_back_fixes_nothing_that_cannot_be_observed(by_s):
     play = checkpoints_stop()
     hidden = build_groups_input(("lab", "west", "east"))
     play.world.reads(hidden)
-    (before,) = play.look()
+    (before,) = play.evaluate()
     with play.hidden(hidden):
         play.more["groups"] = ()
         play.world.now -= by_s
-        play.look()
+        play.evaluate()
         (stale,) = [finding for finding in play.findings if finding.key == before.key]
         assert stale.since <= play.world.now
         assert stale.evidence[0].name == register.LAST_SEEN
 
 
-def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
+def test_a_stall_of_which_nothing_can_be_said_now_is_not_fixed():
     play = a_flow_is_silent()
     play.judge(
         Verdict.UNKNOWN, "mm2", rule=UNAVAILABLE_INPUT_RULE
@@ -440,16 +440,16 @@ def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     assert play.names() == ["mm2_silent_stall"]
     assert play.only().evidence[0].name == register.LAST_SEEN
     play.judge(Verdict.UNKNOWN, "mm2", rule=12)
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
-def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
+def test_what_was_fixed_while_nobody_polled_is_gone_with_the_first_poll():
     play = task_failed()
     with play.hidden(REST):
         pass
     play.world.listed(source("files", state="stopped", tasks=()))
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -488,14 +488,14 @@ def test_a_failure_is_not_over_while_the_task_may_fail_again(state):
         assert "until recently" in play.only().summary
         assert play.only().severity is Severity.CRITICAL
         play.world.listed(failed())
-        play.look()
+        play.evaluate()
         assert "until recently" not in play.only().summary
 
 
 def test_a_failure_is_over_when_the_task_has_run_for_three_intervals():
     play = task_failed()
     play.world.listed(source("files"))
-    play.look()
+    play.evaluate()
     play.run(2.8)
     assert play.names() == ["task_failed"]
     play.restart()
@@ -506,7 +506,7 @@ def test_a_failure_is_over_when_the_task_has_run_for_three_intervals():
 def test_a_task_that_is_not_listed_may_fail_still():
     play = task_failed()
     play.world.listed(source("files", tasks=()))
-    play.look()
+    play.evaluate()
     play.run(2.8)
     assert play.names() == ["task_failed"]
     play.run(0.3)
@@ -517,7 +517,7 @@ def test_a_task_that_fails_while_another_is_well_again_is_the_same_trouble():
     play = task_failed()
     since = play.only().since
     play.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed", BAD))))
-    play.look()
+    play.evaluate()
     assert play.only().summary.startswith("files 2 of 2 tasks FAILED")
     play.run(3.2)
     assert (play.only().since, play.only().summary[:19]) == (since, "files task 1 FAILED")
@@ -526,7 +526,7 @@ def test_a_task_that_fails_while_another_is_well_again_is_the_same_trouble():
 def test_a_failed_connector_is_not_over_while_it_may_fail_again():
     play = filed()
     play.world.listed(source("files", state="failed", tasks=()))
-    play.look()
+    play.evaluate()
     since = play.only().since
     play.world.listed(source("files"))
     play.run(2)
@@ -547,7 +547,7 @@ def test_how_long_a_task_runs_is_by_our_own_clock(skew_s):
         status = Condition(state, "worker:8083", 1, "4.3.1", BAD if state == "failed" else None)
         record = ListingRecord(TaskStatus("files", 0, status), play.world.now + skew_s, live=True)
         play.world.tail(record, topic=STATUS)
-        play.look()
+        play.evaluate()
     play.world.listed(source("files"))
     play.run(2.5)
     assert play.names() == ["task_failed"]
@@ -566,7 +566,7 @@ def test_how_long_a_task_runs_is_by_our_own_clock(skew_s):
         a_task_fails_and_gets_on,
         a_flow_copies_again,
         the_syncs_are_deleted,
-        a_connector_is_made_again,
+        a_connector_is_recreated,
         checkpoints_stop,
         a_flow_has_more_to_copy_than_ever,
         three_connectors_go_back,
@@ -578,36 +578,36 @@ def test_a_restart_forgets_nothing_and_makes_nothing_new(played):
     before = [(finding.key, finding.since) for finding in play.findings]
     assert before
     play.restart()
-    play.look()
+    play.evaluate()
     assert [(finding.key, finding.since) for finding in play.findings] == before
 
 
-def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
+def test_until_everything_was_read_again_nothing_is_said_to_be_fixed():
     play = task_failed()
     since = play.only().since
     play.restart()
     play.world = World(sites=("lab",))
     play.world.now += 100_000_000  # another world: the old one's clock goes on
     play.world.now = since + INTERVAL_S
-    play.look()
+    play.evaluate()
     assert [(finding.name, finding.since) for finding in play.findings] == [
         (FindingName.TASK_FAILED, since)
     ]
     play.world.listed(source("files", state="stopped", tasks=()))
-    play.world.found()
+    play.world.find_topic()
     play.world.tail(whole=True)
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
-def test_what_is_seen_before_everything_was_read_again_is_told_as_it_is_seen():
+def test_what_is_observed_before_everything_was_read_again_is_reported_as_it_is_observed():
     play = task_failed()
     since = play.only().since
     play.restart()
     play.world = World(sites=("lab",))
     play.world.now = since + INTERVAL_S
     play.world.listed(failed(failure="java.lang.IllegalStateException: of now"))
-    play.look()
+    play.evaluate()
     assert not play.snapshot().ready
     assert play.only().since == since
     assert register.LAST_SEEN not in texts(play.only().evidence)
@@ -620,17 +620,17 @@ def test_nothing_is_remembered_twice():
     assert play.register.remembered() is None
 
 
-def test_a_new_finding_and_a_mended_one_are_urgent():
+def test_a_new_finding_and_a_fixed_one_are_urgent():
     play = filed()
     play.register.remembered()
     assert not play.register.urgent
     play.world.listed(failed())
-    play.look()
+    play.evaluate()
     assert play.register.urgent
     play.register.remembered()
     assert not play.register.urgent
     play.world.listed(source("files", state="stopped", tasks=()))
-    play.look()
+    play.evaluate()
     assert play.register.urgent
 
 

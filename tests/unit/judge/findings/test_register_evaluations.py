@@ -23,7 +23,7 @@ STOPPED = replace(FILES, state="stopped", tasks=())  # which ends a failure at o
 DEAD = (heard(REST.id, live=False),)
 
 
-class Asked:
+class FailedConnector:
     """`files` has failed, until it is told otherwise."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Asked:
             EMPTY_SNAPSHOT, at=BEGAN, ready=True, inputs=(REST,), connectors=(ILL,)
         )
 
-    def look(self, after_s: float = 5.0, **changes) -> tuple[Finding, ...]:
+    def evaluate(self, after_s: float = 5.0, **changes) -> tuple[Finding, ...]:
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
         return self.register.found(self.snapshot)
 
@@ -47,12 +47,12 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Asked:
-    return Asked()
+def failed() -> FailedConnector:
+    return FailedConnector()
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def said(monkeypatch: pytest.MonkeyPatch) -> FailedConnector:
     """One rule says that a task has failed whatever is seen, and when and in how much."""
 
     def rule(context: RuleContext) -> Iterator[Finding]:
@@ -71,11 +71,11 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
         )
 
     monkeypatch.setattr(register, "RULES", ((6, rule),))
-    return Asked()
+    return FailedConnector()
 
 
-def test_nobody_was_asked_before_the_first_snapshot(asked):
-    register = asked.register
+def test_nobody_was_queried_before_the_first_snapshot(failed):
+    register = failed.register
     assert (register.urgent, register.newest, register.failure_runs, register.dropped) == (
         False,
         (),
@@ -88,26 +88,26 @@ def test_nobody_was_asked_before_the_first_snapshot(asked):
     ("after_s", "asks"),
     [(0.0, False), (0.5, False), (4.9, False), (5.0, True), (-0.1, True)],
 )
-def test_rules_are_asked_again_after_a_twelfth_of_an_interval_or_when_a_clock_was_set_back(
-    asked, after_s, asks
+def test_rules_are_queried_again_after_a_twelfth_of_an_interval_or_when_a_clock_was_set_back(
+    failed, after_s, asks
 ):
-    asked.look(0.0)
-    asked.look(after_s, connectors=(STOPPED,))
-    assert asked.names() == ([] if asks else ["task_failed"])
+    failed.evaluate(0.0)
+    failed.evaluate(after_s, connectors=(STOPPED,))
+    assert failed.names() == ([] if asks else ["task_failed"])
 
 
-def test_rules_are_asked_as_soon_as_another_input_is_read(asked):
-    asked.look(0.0, ready=False, awaited=frozenset({READ.id, ASKED.id}))
-    asked.look(0.1, connectors=(STOPPED,))
-    assert asked.names() == ["task_failed"]
-    asked.look(0.1, awaited=frozenset({ASKED.id}))
-    assert asked.names() == []
+def test_rules_are_queried_as_soon_as_another_input_is_read(failed):
+    failed.evaluate(0.0, ready=False, awaited=frozenset({READ.id, ASKED.id}))
+    failed.evaluate(0.1, connectors=(STOPPED,))
+    assert failed.names() == ["task_failed"]
+    failed.evaluate(0.1, awaited=frozenset({ASKED.id}))
+    assert failed.names() == []
 
 
-def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
-    asked.look(0.0)
-    asked.look(0.0, ready=False, connectors=(STOPPED,))
-    assert asked.names() == ["task_failed"]
+def test_until_everything_is_read_what_was_just_observed_is_not_fixed(failed):
+    failed.evaluate(0.0)
+    failed.evaluate(0.0, ready=False, connectors=(STOPPED,))
+    assert failed.names() == ["task_failed"]
 
 
 # --- not seen ------------------------------------------------------------------------------------
@@ -116,10 +116,10 @@ def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
 @pytest.mark.parametrize(
     ("after_s", "retained"), [(UNAVAILABLE_S_MAX - 1, True), (UNAVAILABLE_S_MAX, False)]
 )
-def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, retained):
-    asked.look(0.0)
-    asked.look(after_s, inputs=DEAD, connectors=())
-    newests = [item for item in asked.register.newest if item.name is FindingName.TASK_FAILED]
+def test_what_cannot_be_observed_is_retained_for_less_than_a_day(failed, after_s, retained):
+    failed.evaluate(0.0)
+    failed.evaluate(after_s, inputs=DEAD, connectors=())
+    newests = [item for item in failed.register.newest if item.name is FindingName.TASK_FAILED]
     assert bool(newests) is retained
     assert all((item.since, item.evidence[0].name) == (BEGAN, LAST_SEEN) for item in newests)
 
@@ -133,31 +133,31 @@ def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, retaine
         pytest.param(-1.0, "0.0, 1 live", id="a clock set back"),
     ],
 )
-def test_what_is_said_from_memory_alone_is_as_it_was_last_seen(said, after_s, now):
-    (first,) = said.look(0.0)
+def test_what_is_said_from_memory_alone_is_as_it_was_last_observed(said, after_s, now):
+    (first,) = said.evaluate(0.0)
     assert first.evidence == (EvidenceItem("now", "0.0, 1 live"),)
-    (later,) = said.look(after_s, inputs=DEAD, ready=False)
+    (later,) = said.evaluate(after_s, inputs=DEAD, ready=False)
     assert later.evidence[-1] == EvidenceItem("now", now)
     assert (later.evidence[0].name == LAST_SEEN) is (after_s in {UNAVAILABLE_S_MAX - 1, -1.0})
     assert later.since == min(BEGAN, said.snapshot.at)
 
 
-def test_what_is_seen_and_said_again_is_as_old_as_it_was_and_says_what_is_so_now(said):
-    said.look(0.0)
-    (later,) = said.look(60.0)
+def test_what_is_observed_and_said_again_is_as_old_as_it_was_and_says_what_is_so_now(said):
+    said.evaluate(0.0)
+    (later,) = said.evaluate(60.0)
     assert (later.since, later.evidence) == (BEGAN, (EvidenceItem("now", "60.0, 1 live"),))
 
 
-def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):
-    asked.look(0.0)
+def test_blindness_begins_again_whenever_it_was_observed_in_between(failed):
+    failed.evaluate(0.0)
     for _ in range(3):
-        asked.look(UNAVAILABLE_S_MAX - 1, inputs=DEAD, connectors=())
-        asked.look(5.0, inputs=(REST,), connectors=(ILL,))
-    assert [item.since for item in asked.register.newest] == [BEGAN]
+        failed.evaluate(UNAVAILABLE_S_MAX - 1, inputs=DEAD, connectors=())
+        failed.evaluate(5.0, inputs=(REST,), connectors=(ILL,))
+    assert [item.since for item in failed.register.newest] == [BEGAN]
 
 
 @pytest.mark.parametrize(("inputs", "lasts_s"), [((REST,), 0.0), (DEAD, 120.0)])
-def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, lasts_s, monkeypatch):
+def test_what_a_rule_times_is_timed_again_if_it_was_not_so_in_between(inputs, lasts_s, monkeypatch):
     lasted = []
 
     def rule(context: RuleContext) -> Iterator[Finding]:
@@ -166,54 +166,54 @@ def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, las
         yield from ()
 
     monkeypatch.setattr(register, "RULES", ((6, rule),))
-    request = Asked()
-    request.look(0.0)
-    request.look(60.0, inputs=inputs, connectors=(STOPPED,))
-    request.look(60.0, inputs=(REST,), connectors=(ILL,))
+    request = FailedConnector()
+    request.evaluate(0.0)
+    request.evaluate(60.0, inputs=inputs, connectors=(STOPPED,))
+    request.evaluate(60.0, inputs=(REST,), connectors=(ILL,))
     assert lasted == [0.0, lasts_s]
 
 
 # --- kept ----------------------------------------------------------------------------------------
 
 
-def test_what_is_new_is_urgent_until_it_is_remembered(asked):
-    asked.look(0.0)
-    asked.look()
-    assert asked.register.urgent
-    asked.register.remembered()
-    assert not asked.register.urgent
-    asked.look()
-    assert not asked.register.urgent
-    asked.look(connectors=(STOPPED,))
-    asked.look()
-    assert asked.register.urgent
-    asked.register.remembered()
-    asked.look(connectors=(ILL,))
-    asked.register.remembered()
+def test_what_is_new_is_urgent_until_it_is_remembered(failed):
+    failed.evaluate(0.0)
+    failed.evaluate()
+    assert failed.register.urgent
+    failed.register.remembered()
+    assert not failed.register.urgent
+    failed.evaluate()
+    assert not failed.register.urgent
+    failed.evaluate(connectors=(STOPPED,))
+    failed.evaluate()
+    assert failed.register.urgent
+    failed.register.remembered()
+    failed.evaluate(connectors=(ILL,))
+    failed.register.remembered()
     for again in (replace(FILES, tasks=(Task(0, "running"),)), ILL):  # the finding stays the same
-        asked.look(connectors=(again,))
-        assert asked.register.urgent
-        asked.register.remembered()
+        failed.evaluate(connectors=(again,))
+        assert failed.register.urgent
+        failed.register.remembered()
 
 
-def test_after_a_restart_there_is_nothing_new_until_something_is(asked):
-    asked.look(0.0)
-    asked.restart()
-    assert asked.register.remembered() is None
-    asked.look(0.0)
-    assert (asked.register.urgent, asked.register.remembered()) == (False, None)
-    asked.look(60.0, connectors=(STOPPED,))
-    assert asked.names() == []
-    assert asked.register.urgent
-    assert asked.register.remembered() is not None
+def test_after_a_restart_there_is_nothing_new_until_something_is(failed):
+    failed.evaluate(0.0)
+    failed.restart()
+    assert failed.register.remembered() is None
+    failed.evaluate(0.0)
+    assert (failed.register.urgent, failed.register.remembered()) == (False, None)
+    failed.evaluate(60.0, connectors=(STOPPED,))
+    assert failed.names() == []
+    assert failed.register.urgent
+    assert failed.register.remembered() is not None
 
 
-def test_what_is_cut_is_counted_each_time_it_comes(monkeypatch, asked):
+def test_what_is_cut_is_counted_each_time_it_comes(monkeypatch, failed):
     monkeypatch.setattr(register, "FINDINGS_MAX", 1)
     other = replace(ILL, name="other")
     for number in (1, 2):
-        asked.look(connectors=(ILL, other))
-        asked.look()
-        assert asked.register.dropped == (("findings_max", number),)
-        asked.look(connectors=(ILL,))
-        assert asked.register.dropped == (("findings_max", number),)
+        failed.evaluate(connectors=(ILL, other))
+        failed.evaluate()
+        assert failed.register.dropped == (("findings_max", number),)
+        failed.evaluate(connectors=(ILL,))
+        assert failed.register.dropped == (("findings_max", number),)

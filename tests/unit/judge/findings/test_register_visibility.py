@@ -14,7 +14,15 @@ from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.judge.observed_rewinds import FLOW
-from tests.unit.judge.test_input_visibility import ASKED, FILES, OFFSETS, READ, REST, heard, world
+from tests.unit.judge.test_input_visibility import (
+    ASKED,
+    FILES,
+    OFFSETS,
+    READ,
+    REST,
+    build_snapshot,
+    heard,
+)
 
 SYNCS = InputId(TAIL, kafka="west", topic="syncs")
 ENDS = InputId(LOG_ENDS, kafka="west")
@@ -55,7 +63,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
         ("below", ("lab", "out"), "orders-0 9", ASKED.id),
     ],
 )
-def test_what_is_seen_in_an_input_cannot_be_mended_while_that_cannot_be_read(
+def test_what_is_observed_in_an_input_cannot_be_fixed_while_that_cannot_be_read(
     name, whose, subject, of
 ):
     key = (str(name), *whose, subject)
@@ -73,22 +81,24 @@ def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
     assert not blinds(key, ENDS)
 
 
-def test_what_offsets_tell_is_hidden_with_their_topic():
+def test_what_offsets_report_is_hidden_with_their_topic():
     key = (FindingName.DUPLICATE_KEYS, "lab", "files", "")
-    observed = world(REST, READ, connectors=(FILES,))
+    observed = build_snapshot(REST, READ, connectors=(FILES,))
     assert not FindingVisibility(InputVisibility(observed)).lacks_input(key)
-    snapshot = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
+    snapshot = build_snapshot(
+        REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,)
+    )
     assert FindingVisibility(InputVisibility(snapshot)).lacks_input(key)
 
 
 @pytest.mark.parametrize("name", [FindingName.INPUT_DOWN, FindingName.REWINDS_AT_ONCE])
-def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
+def test_what_is_observed_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
     dead = (heard(REST.id, live=False), heard(ENDS, live=False), heard(SYNCS, live=False))
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
     assert not FindingVisibility(visibility).hides((name, "lab", "", ""))
 
 
-def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
+def test_until_all_was_read_once_nothing_that_is_observed_in_an_input_is_fixed():
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
     key = (FindingName.TASK_FAILED, "lab", "files", "")
     assert FindingVisibility(visibility).hides(key)
@@ -168,7 +178,7 @@ def test_a_connector_is_hidden_by_its_own_verdict_and_not_by_that_of_a_partition
         judged(Scope.CONNECTOR, 12),
         judged(Scope.CONNECTOR, UNAVAILABLE_INPUT_RULE, "mm2"),
     )
-    snapshot = world(REST, READ, connectors=(FILES,), judgements=reports)
+    snapshot = build_snapshot(REST, READ, connectors=(FILES,), judgements=reports)
     visibility = FindingVisibility(InputVisibility(snapshot))
     assert not visibility.lacks_input((FindingName.CONNECTOR_SILENT, "lab", "files", ""))
     assert visibility.lacks_input((FindingName.CONNECTOR_SILENT, "lab", "mm2", ""))

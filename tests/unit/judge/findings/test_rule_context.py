@@ -11,7 +11,7 @@ from tests.changed import replace
 from tests.unit.judge.observed_rewinds import BEGAN, MM2
 
 
-def seen_at(now: float, memory: RuleMemory) -> RuleContext:
+def build_context(now: float, memory: RuleMemory) -> RuleContext:
     return RuleContext(
         InputVisibility(replace(EMPTY_SNAPSHOT, at=now)), JudgeSettings(interval_s=60.0), memory
     )
@@ -19,20 +19,20 @@ def seen_at(now: float, memory: RuleMemory) -> RuleContext:
 
 def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
     memory = RuleMemory()
-    assert seen_at(BEGAN, memory).lasts("lag", MM2) == 0.0
-    later = seen_at(BEGAN + 90, memory)
+    assert build_context(BEGAN, memory).lasts("lag", MM2) == 0.0
+    later = build_context(BEGAN + 90, memory)
     assert later.lasts("lag", MM2, "orders-0") == 0.0
     assert later.lasts("ahead", MM2) == 0.0
     assert later.lasts("lag", ("lab", "other")) == 0.0
     assert later.lasts("lag", MM2) == 90.0
 
 
-def test_what_happened_is_told_for_three_intervals():
-    assert seen_at(BEGAN, RuleMemory()).reported_s == 180.0
+def test_what_happened_is_reported_for_three_intervals():
+    assert build_context(BEGAN, RuleMemory()).reported_s == 180.0
 
 
 def test_a_finding_is_of_now():
-    context = seen_at(BEGAN, RuleMemory())
+    context = build_context(BEGAN, RuleMemory())
     assert context.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
         name=FindingName.RECOPY,
         severity=Severity.CRITICAL,

@@ -20,48 +20,50 @@ from tests.unit.judge.observed_rewinds import BEGAN, FLOW, WHERE, copied, sync
 SETTINGS = JudgeSettings(interval_s=60.0)
 
 
-class Looked:
+class ObservedRules:
     """Looks at what is given, and what stayed as it was."""
 
     def __init__(self) -> None:
         self.memory = RuleMemory()
         self.snapshot: Snapshot = replace(EMPTY_SNAPSHOT, at=BEGAN, topology=Topology((), (FLOW,)))
 
-    def look(self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]) -> RuleMemory:
+    def observe(
+        self, **changes: tuple[MirrorPartitionView, ...] | tuple[SyncView, ...]
+    ) -> RuleMemory:
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + 5, **changes)
         self.memory.observe(InputVisibility(self.snapshot), SETTINGS)
         return self.memory
 
 
-def test_a_partition_had_a_sync_once_one_was_seen_of_what_is_copied():
-    observed = Looked()
-    assert observed.look(syncs=(sync(9, 9),)).synced == set()
-    assert observed.look(mirror_partitions=(copied(9),)).synced == {WHERE}
-    assert observed.look(syncs=(), mirror_partitions=()).synced == {WHERE}
+def test_a_partition_had_a_sync_once_one_was_observed_of_what_is_copied():
+    observed = ObservedRules()
+    assert observed.observe(syncs=(sync(9, 9),)).synced == set()
+    assert observed.observe(mirror_partitions=(copied(9),)).synced == {WHERE}
+    assert observed.observe(syncs=(), mirror_partitions=()).synced == {WHERE}
 
 
-def test_a_sync_that_comes_after_the_partition_is_seen_as_well():
-    observed = Looked()
+def test_a_sync_that_comes_after_the_partition_is_observed_as_well():
+    observed = ObservedRules()
     both = (copied(9), copied(9, partition=1))
-    assert observed.look(mirror_partitions=both, syncs=()).synced == set()
-    assert observed.look(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
-    assert observed.look(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
+    assert observed.observe(mirror_partitions=both, syncs=()).synced == set()
+    assert observed.observe(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
+    assert observed.observe(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
 
 
 def test_a_sync_under_another_alias_is_of_another_flow():
-    observed = Looked()
+    observed = ObservedRules()
     assert (
-        observed.look(mirror_partitions=(copied(9, source="north"),), syncs=(sync(9, 9),)).synced
+        observed.observe(mirror_partitions=(copied(9, source="north"),), syncs=(sync(9, 9),)).synced
         == set()
     )
 
 
 def test_all_that_rules_count_outlives_the_process():
-    observed = Looked()
+    observed = ObservedRules()
     key = ("lag", "lab", "mm2", "")
     observed.memory.held.since(key, BEGAN)
-    observed.look(mirror_partitions=(copied(100),))
-    rule_memory = observed.look(mirror_partitions=(copied(10),)).remembered()
+    observed.observe(mirror_partitions=(copied(100),))
+    rule_memory = observed.observe(mirror_partitions=(copied(10),)).remembered()
     assert (rule_memory.held, len(rule_memory.falls.recopies)) == (((key, BEGAN, 0.0),), 1)
     later = RuleMemory()
     later.recall(rule_memory)
@@ -83,7 +85,7 @@ def test_what_is_no_document_of_that_kind_is_refused_in_words(document):
 ONE, OTHER = ("lag", "lab", "mm2", "orders-0"), ("lag", "lab", "mm2", "orders-1")
 
 
-def test_it_has_been_so_since_it_was_first_asked_for_with_the_level_of_then():
+def test_it_has_been_so_since_it_was_first_requested_with_the_level_of_then():
     held = ConditionAges()
     assert not held.has(ONE)
     assert held.since(ONE, 100.0, 7.0) == (100.0, 7.0)
@@ -92,7 +94,7 @@ def test_it_has_been_so_since_it_was_first_asked_for_with_the_level_of_then():
     assert held.since(ONE, 160.0, 9.0) == (100.0, 7.0)
 
 
-def test_what_nobody_asked_for_since_the_last_time_is_so_no_longer():
+def test_what_nobody_requested_since_the_last_time_is_so_no_longer():
     held = ConditionAges()
     held.since(ONE, 100.0)
     held.since(OTHER, 100.0)

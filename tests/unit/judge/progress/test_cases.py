@@ -43,7 +43,7 @@ NOBODY = JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0")
 @pytest.mark.parametrize(
     ("kafka", "why"), [(None, KAFKA_NOT_CONFIGURED), ("east", "whether work waits is unknown")]
 )
-def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
+def test_a_sink_that_rest_reports_has_no_lag_and_the_verdict_says_why(kafka, why):
     out = SinkGroup("lab", "out", "connect-out", kafka)
     visibility = InputVisibility(
         replace(EMPTY_SNAPSHOT, topology=replace(Topology((), ()), sinks=(out,)))
@@ -88,7 +88,7 @@ def test_patience_ends_three_intervals_after_it_stands_still_with_work(changes, 
     assert compute_patience_end_w(subject(**changes), w, SETTINGS) == due
 
 
-def test_with_what_was_never_seen_there_is_no_patience():
+def test_with_what_was_never_observed_there_is_no_patience():
     assert compute_patience_end_w(NOBODY, 500.0, SETTINGS) is None
 
 
@@ -117,7 +117,7 @@ def test_a_decision_holds_until_time_alone_may_change_it(rule, changes, until):
     assert compute_valid_until_w(subject(**changes), CASE, rule) == until
 
 
-def test_a_decision_about_what_was_never_seen_does_not_hold():
+def test_a_decision_about_what_was_never_observed_does_not_hold():
     assert compute_valid_until_w(NOBODY, CASE, 10) == 0.0
 
 
@@ -134,7 +134,7 @@ def sunk(committed: int = 10, log_end: int | None = 20) -> SinkPartitionView:
     return SinkPartitionView("lab", "mm2", "orders", 0, committed, log_end, lag, caught_up=False)
 
 
-def looked(**changes) -> ObservationWindow:
+def build_window(**changes) -> ObservationWindow:
     """Of the sink, an interval ago: it has stood still since, and all is of another second."""
     fields = {
         "first_w": 100.0,
@@ -155,14 +155,14 @@ def looked(**changes) -> ObservationWindow:
     return ObservationWindow(**{**fields, **changes})
 
 
-def sight(*inputs, flows=(FLOW,), **changes) -> InputVisibility:
+def build_visibility(*inputs, flows=(FLOW,), **changes) -> InputVisibility:
     topology = Topology((), tuple(flows))
     return InputVisibility(
         replace(EMPTY_SNAPSHOT, inputs=inputs or INPUTS, topology=topology, **changes)
     )
 
 
-def asked(
+def build_verdict_case(
     window: ObservationWindow | None = None,
     track: JudgedConnector | None = None,
     of: InputVisibility | None = None,
@@ -175,12 +175,20 @@ def asked(
     for name, view in (views or {"read": sunk()}).items():
         setattr(one, name, view)
     return build_case(
-        one, track or JudgedConnector(), of or sight(), settings, number=1, w=W, at=1000.0
+        one,
+        track or JudgedConnector(),
+        of or build_visibility(),
+        settings,
+        number=1,
+        w=W,
+        at=1000.0,
     )
 
 
 def test_a_case_says_for_how_long_each_thing_has_been_so():
-    case = asked(looked(repeats=2, repeated_w=420.0), JudgedConnector(why_w=440.0, failed_w=450.0))
+    case = build_verdict_case(
+        build_window(repeats=2, repeated_w=420.0), JudgedConnector(why_w=440.0, failed_w=450.0)
+    )
     assert case is not None
     assert (case.watched_s, case.still_s, case.moved_s) == (400.0, 200.0, 210.0)
     assert (case.waiting_s, case.sure, case.end_still_s) == (150.0, True, 180.0)
@@ -189,85 +197,89 @@ def test_a_case_says_for_how_long_each_thing_has_been_so():
     assert (case.patience_s, case.before, case.falls_behind) == (180.0, Verdict.SLOW, False)
 
 
-def test_of_what_is_seen_for_the_first_time_nothing_is_known_to_have_moved():
-    case = asked()
+def test_of_what_is_observed_for_the_first_time_nothing_is_known_to_have_moved():
+    case = build_verdict_case()
     assert case is not None
     assert (case.watched_s, case.still_s, case.moved_s) == (0.0, 0.0, None)
     assert (case.repeated_s, case.failed_s) == (None, None)
 
 
-def test_patience_with_what_rests_begins_anew_and_its_failures_are_over():
-    case = asked(looked(), JudgedConnector(rests="the connector is paused", failed_w=450.0))
+def test_patience_with_what_rests_begins_again_and_its_failures_are_over():
+    case = build_verdict_case(
+        build_window(), JudgedConnector(rests="the connector is paused", failed_w=450.0)
+    )
     assert case is not None
     assert (case.rests, case.failed_s) == ("the connector is paused", None)
     assert (case.still_s, case.waiting_s, case.sure) == (0.0, None, False)
 
 
-def test_patience_with_what_is_not_copied_any_more_begins_anew():
-    case = asked(looked(text='{"offset":9}'), source=LEFT_OVER)
+def test_patience_with_what_is_not_copied_any_more_begins_again():
+    case = build_verdict_case(build_window(text='{"offset":9}'), source=LEFT_OVER)
     assert case is not None
     assert (case.blind, case.headed, case.copied) == (None, True, False)
     assert (case.still_s, case.waiting_s) == (0.0, None)
 
 
-def test_states_that_are_not_seen_count_neither_for_nor_against_it():
+def test_states_that_are_not_observed_count_neither_for_nor_against_it():
     hidden = {"rests": "the connector is paused", "why": "a task has failed", "failed_w": 450.0}
-    case = asked(looked(), JudgedConnector(blind="no route", **hidden))
+    case = build_verdict_case(build_window(), JudgedConnector(blind="no route", **hidden))
     assert case is not None
     assert (case.states_blind, case.rests, case.why) == ("no route", None, None)
     assert (case.still_s, case.waiting_s, case.failed_s) == (200.0, 150.0, 50.0)
 
 
 def test_a_connector_that_was_restarted_is_given_time():
-    case = asked(looked(), JudgedConnector(restarted_w=430.0))
+    case = build_verdict_case(build_window(), JudgedConnector(restarted_w=430.0))
     assert case is not None
     assert (case.still_s, case.moved_s) == (70.0, 210.0)
 
 
 @pytest.mark.parametrize(("ahead", "report"), [(3, 3), (0, 0), (None, 0)])
-def test_how_far_a_position_lies_beyond_the_end_is_told_of_mirrored_partitions(ahead, report):
-    case = asked(mirror=copied(9, ahead=ahead))
+def test_how_far_a_position_lies_beyond_the_end_is_reported_of_mirrored_partitions(ahead, report):
+    case = build_verdict_case(mirror=copied(9, ahead=ahead))
     assert case is not None
     assert (case.ahead, case.headed, case.copied) == (report, True, True)
-    sink = asked()
+    sink = build_verdict_case()
     assert sink is not None
     assert sink.ahead == 0
 
 
 @pytest.mark.parametrize(("why", "slow"), [(None, True), ("task 1 has failed", False)])
 def test_what_cannot_work_is_not_called_slow(why, slow):
-    grows = looked(
+    grows = build_window(
         moves=(320.0, 380.0, 440.0),
         samples=((320.0, 1000, 100), (380.0, 1500, 500), (440.0, 2000, 900)),
     )
-    case = asked(
+    case = build_verdict_case(
         grows, JudgedConnector(why=why), settings=JudgeSettings(window=3), read=sunk(1200, 2500)
     )
     assert case is not None
     assert case.falls_behind is slow
 
 
-def test_only_what_has_no_log_end_is_judged_by_its_rhythm():
+def test_only_what_has_no_log_end_is_judged_by_its_interval():
     moved = {"moves": (100.0, 290.0), "longest_s": 190.0}
-    headed = asked(looked(**moved))
+    headed = build_verdict_case(build_window(**moved))
     text = '{"position":1}'
     row = replace(counted("mm2"), offset=decode_value(text.encode()))
-    headless = asked(looked(text=text, best=None, high=None, position=None, **moved), source=row)
+    headless = build_verdict_case(
+        build_window(text=text, best=None, high=None, position=None, **moved), source=row
+    )
     assert headed is not None
     assert headless is not None
     assert (headed.headed, headed.rhythm_s, headed.longest_s) == (True, 0.0, 190.0)
     assert (headless.headed, headless.rhythm_s, headless.longest_s) == (False, 190.0, 190.0)
     assert (headed.placed, headless.placed) == (True, True)
-    without = asked(source=counted("mm2"))
+    without = build_verdict_case(source=counted("mm2"))
     assert without is not None
     assert not without.placed
 
 
 NO_ENDS = "log ends of Kafka cluster west cannot be read: no route"
 NO_SYNCS = f"topic {SYNCS.input} cannot be read: no route"
-DEAD_ENDS = sight(heard(InputId(LOG_ENDS, kafka="west"), live=False), heard(SYNCS))
-DEAD_SYNCS = sight(heard(SYNCS, live=False))
-NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
+DEAD_ENDS = build_visibility(heard(InputId(LOG_ENDS, kafka="west"), live=False), heard(SYNCS))
+DEAD_SYNCS = build_visibility(heard(SYNCS, live=False))
+NO_UPSTREAM = build_visibility(flows=(replace(FLOW, upstream=None),))
 
 
 @pytest.mark.parametrize(
@@ -283,8 +295,8 @@ NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
         pytest.param({"source": LEFT_OVER}, DEAD_SYNCS, NO_SYNCS, id="what is mirrored"),
     ],
 )
-def test_what_is_hidden_is_told_with_what_hides_it(view, of, unavailable):
-    case = asked(looked(), of=of, **view)
+def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
+    case = build_verdict_case(build_window(), of=of, **view)
     assert case is not None
     assert (case.blind, case.before) == (unavailable, Verdict.SLOW)
 
@@ -294,27 +306,29 @@ def test_what_is_hidden_is_told_with_what_hides_it(view, of, unavailable):
     [
         pytest.param({"read": sunk(log_end=None)}, None, id="a sink without a log end"),
         pytest.param({"mirror": copied(9)}, NO_UPSTREAM, id="an upstream that nobody reads"),
-        pytest.param({"mirror": copied(9)}, sight(flows=()), id="a flow that is not known yet"),
-        pytest.param({"source": LEFT_OVER}, sight(flows=()), id="MM2's, and no flow"),
+        pytest.param(
+            {"mirror": copied(9)}, build_visibility(flows=()), id="a flow that is not known yet"
+        ),
+        pytest.param({"source": LEFT_OVER}, build_visibility(flows=()), id="MM2's, and no flow"),
         pytest.param({"source": counted("mm2")}, None, id="of a flow, and not mirrored"),
     ],
 )
-def test_without_a_log_end_to_ask_it_is_judged_by_its_moves(view, of):
-    case = asked(of=of, **view)
+def test_without_a_log_end_to_query_it_is_judged_by_its_moves(view, of):
+    case = build_verdict_case(of=of, **view)
     assert case is not None
     assert (case.blind, case.headed, case.copied) == (None, False, True)
 
 
 def test_a_sink_whose_log_end_was_never_read_is_not_hidden_by_that():
-    case = asked(looked(end=None, lag=None), read=sunk(log_end=None))
+    case = build_verdict_case(build_window(end=None, lag=None), read=sunk(log_end=None))
     assert case is not None
     assert (case.blind, case.headed) == (None, False)
 
 
 @pytest.mark.parametrize("ready", [True, False])
-def test_what_no_look_sees_is_gone_or_hidden(ready):
+def test_what_no_poll_sees_is_gone_or_hidden(ready):
     one = JudgedPartition(key=(*MM2, "orders-0"), label="orders-0", number=1)
-    visibility = sight(ready=ready)
+    visibility = build_visibility(ready=ready)
     case = build_case(one, JudgedConnector(), visibility, SETTINGS, number=2, w=W, at=1000.0)
     assert (case is None) is ready
     assert (one.hidden is None) is ready

@@ -36,7 +36,7 @@ def copied(position: int, end: int, w: float, **changes) -> Sample:
     return Sample(**{**fields, **changes})
 
 
-def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> ObservationWindow:
+def build_window(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> ObservationWindow:
     """Positions and log ends, one interval apart."""
     window = ObservationWindow.opened(copied(*samples[0], 0.0, **changes), 0.0)
     for number, (position, end) in enumerate(samples[1:], start=1):
@@ -45,7 +45,7 @@ def seen(*samples: tuple[int, int], every_s: float = 60.0, **changes) -> Observa
     return window
 
 
-def test_a_move_counts_from_its_commit_as_far_as_that_lies_between_two_looks():
+def test_a_move_counts_from_its_commit_as_far_as_that_lies_between_two_polls():
     window = ObservationWindow.opened(copied(1, 9, 0.0), 0.0)
     window.take(copied(2, 9, 60.0, changed_at=AT + 45.0), 60.0, RHYTHM)
     assert (window.moved_w, window.still_w, window.waiting_w) == (45.0, 45.0, 60.0)
@@ -65,19 +65,19 @@ def test_work_waits_since_the_oldest_record_that_waits():
 
 
 def test_what_may_be_markers_is_sure_once_the_log_end_moved_in_three_intervals():
-    window = seen((4, 5), (4, 6), (4, 6), (4, 6), caught_up=None)
+    window = build_window((4, 5), (4, 6), (4, 6), (4, 6), caught_up=None)
     assert (window.waiting_w, window.sure) == (60.0, False)
-    window = seen((4, 5), (4, 6), (4, 7), (4, 8), caught_up=None)
+    window = build_window((4, 5), (4, 6), (4, 7), (4, 8), caught_up=None)
     assert window.sure
 
 
 def test_looks_closer_than_an_interval_do_not_count_a_log_end_more_often():
-    window = seen(*((4, 5 + n) for n in range(10)), every_s=5.0, caught_up=None)
+    window = build_window(*((4, 5 + n) for n in range(10)), every_s=5.0, caught_up=None)
     assert not window.sure
 
 
-def test_time_in_which_nobody_looked_is_left_out():
-    window = seen((4, 9), (4, 10), (4, 11))
+def test_time_in_which_nobody_polled_is_left_out():
+    window = build_window((4, 9), (4, 10), (4, 11))
     before = (120.0 - window.still_w, 120.0 - window.waiting_w)
     window.take(copied(4, 12, 7200.0), 7200.0, RHYTHM)
     after = (7200.0 - window.still_w, 7200.0 - window.waiting_w)
@@ -85,16 +85,18 @@ def test_time_in_which_nobody_looked_is_left_out():
 
 
 def test_a_step_back_is_behind_until_it_is_made_good_or_nothing_is_left():
-    window = seen((500, 900), (100, 900), (400, 900))
+    window = build_window((500, 900), (100, 900), (400, 900))
     assert (window.behind, window.high) == (True, 500)
     window.take(copied(500, 900, 240.0), 240.0, RHYTHM)
     assert not window.behind
-    window = seen((500, 900), (100, 900), (399, 400))  # the topic is another one, and shorter
+    window = build_window(
+        (500, 900), (100, 900), (399, 400)
+    )  # the topic is another one, and shorter
     assert (window.behind, window.high) == (False, 399)
 
 
 def test_a_position_that_is_gone_is_behind_all_others():
-    window = seen((500, 900))
+    window = build_window((500, 900))
     gone = copied(0, 900, 60.0)._replace(position=None, best=None, text=None)
     window.take(gone, 60.0, RHYTHM)
     assert window.behind
@@ -102,7 +104,7 @@ def test_a_position_that_is_gone_is_behind_all_others():
 
 def test_what_is_newer_than_the_commit_is_progress_and_its_end_no_step_back():
     """After a restart a worker goes on from its last commit, behind what syncs have shown."""
-    window = seen((500, 900))
+    window = build_window((500, 900))
     window.take(copied(500, 900, 60.0, best=600), 60.0, RHYTHM)
     assert window.moved_w == 60.0
     window.take(copied(510, 900, 120.0), 120.0, RHYTHM)
@@ -127,7 +129,7 @@ def test_a_source_goes_back_as_far_as_its_dialect_knows_an_order():
 
 
 def test_a_number_orders_no_source_and_an_offset_no_log():
-    window = seen((500, 900), (600, 900))
+    window = build_window((500, 900), (600, 900))
     window.take(rows(650, 120.0)._replace(dialect="unknown"), 120.0, RHYTHM)
     assert not window.behind
     window = ObservationWindow.opened(rows(500, 0.0), 0.0)
@@ -154,7 +156,7 @@ def test_after_a_restart_the_first_count_is_only_where_to_count_from():
 
 def growing(*lags: int, arrived: int = 100) -> ObservationWindow:
     ends = [1000 + arrived * n for n in range(len(lags))]
-    return seen(*((end - lag - 1, end) for end, lag in zip(ends, lags, strict=True)))
+    return build_window(*((end - lag - 1, end) for end, lag in zip(ends, lags, strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -173,13 +175,13 @@ def test_it_falls_behind_if_what_is_left_grew_steadily_over_the_whole_window(lag
 
 
 def test_what_stood_still_all_the_time_does_not_fall_behind_as_it_moves_again():
-    window = seen(*((4, 1000 + 100 * n) for n in range(12)))
+    window = build_window(*((4, 1000 + 100 * n) for n in range(12)))
     window.take(copied(2000, 2200, 720.0), 720.0, RHYTHM)
     assert not window.falls_behind(RHYTHM)
 
 
 def test_a_restart_of_its_connector_gives_patience_once():
-    window = seen((4, 9), (4, 9))
+    window = build_window((4, 9), (4, 9))
     window.grace(50.0)
     assert window.still_w == 50.0
     window.grace(55.0)
@@ -195,7 +197,7 @@ def test_a_window_is_bounded_and_comes_back_from_disk_as_it_was(steps):
     for moved, arrived in steps:
         position, end = position + moved, end + moved + arrived
         samples.append((position, end))
-    window = seen(*samples)
+    window = build_window(*samples)
     assert len(window.samples) <= RHYTHM.window + 1
     assert len(window.moves) <= 2 * RHYTHM.window
     assert msgspec.json.decode(msgspec.json.encode(window), type=ObservationWindow) == window
@@ -204,14 +206,14 @@ def test_a_window_is_bounded_and_comes_back_from_disk_as_it_was(steps):
 # --- to the second, and one by one ----------------------------------------------------------------
 
 
-def test_the_first_look_knows_where_it_is_and_what_waits():
+def test_the_first_poll_knows_where_it_is_and_what_waits():
     window = ObservationWindow.opened(copied(4, 9, 0.0, behind_since=AT - 500.0), 0.0)
     assert (window.high, window.waiting_w, window.sure) == (4, 0.0, True)
     window.take(copied(4, 9, 60.0), 60.0, RHYTHM)
     assert (window.moved_w, window.end_w) == (None, 0.0)
 
 
-def test_what_waits_waits_at_most_since_the_look_or_the_move_before():
+def test_what_waits_waits_at_most_since_the_poll_or_the_move_before():
     window = ObservationWindow.opened(copied(8, 9, 0.0), 0.0)
     window.take(copied(8, 9, 60.0), 60.0, RHYTHM)
     window.take(copied(8, 12, 120.0, behind_since=AT + 10.0), 120.0, RHYTHM)
@@ -220,16 +222,16 @@ def test_what_waits_waits_at_most_since_the_look_or_the_move_before():
     assert (window.still_w, window.waiting_w) == (150.0, 150.0)
 
 
-def test_a_look_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_second_more_is():
-    retained = seen((4, 9), (4, 10))
+def test_a_poll_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_second_more_is():
+    retained = build_window((4, 9), (4, 10))
     retained.take(copied(4, 10, 150.0), 150.0, RHYTHM)
     assert (retained.first_w, retained.waiting_w, len(retained.samples)) == (0.0, 0.0, 2)
-    away = seen((4, 9), (4, 10))
+    away = build_window((4, 9), (4, 10))
     away.take(copied(4, 10, 150.5), 150.5, RHYTHM)
     assert (away.first_w, away.waiting_w, len(away.samples)) == (30.5, 30.5, 1)
 
 
-def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_looked():
+def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_polled():
     window = ObservationWindow(
         first_w=10.0,
         seen_w=300.0,
@@ -258,14 +260,14 @@ def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_looked():
     assert window.samples == ((1360.0, 9, 4),)
 
 
-def test_after_an_absence_it_moved_no_earlier_than_the_last_look_in_watching():
-    window = seen((4, 9), (4, 9))
+def test_after_an_absence_it_moved_no_earlier_than_the_last_poll_in_watching():
+    window = build_window((4, 9), (4, 9))
     window.take(copied(5, 9, 1120.0, changed_at=AT + 70.0), 1120.0, RHYTHM)
     assert window.moved_w == pytest.approx(1060.0)
 
 
 def test_of_what_rests_nothing_is_expected_and_nothing_held_against_it():
-    window = seen((4, 9), (4, 10), (4, 11), (4, 12))
+    window = build_window((4, 9), (4, 10), (4, 11), (4, 12))
     window.grace(100.0)
     assert (window.sure, window.graced, window.ends_moved) == (True, True, 3)
     window.rest(200.0)
@@ -273,8 +275,8 @@ def test_of_what_rests_nothing_is_expected_and_nothing_held_against_it():
     assert (window.sure, window.graced, window.ends_moved) == (False, False, 0)
 
 
-def test_a_look_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_samples():
-    window = seen((4, 9), (4, 9))
+def test_a_poll_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_samples():
+    window = build_window((4, 9), (4, 9))
     window.pass_by(120.0, RHYTHM)
     assert (window.seen_w, window.samples) == (120.0, ((60.0, 9, 4), (120.0, 9, 4)))
     window.take(copied(4, 9, 180.0), 180.0, RHYTHM)
@@ -282,25 +284,25 @@ def test_a_look_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_sample
     assert [sample[0] for sample in window.samples] == [60.0, 120.0, 180.0]
 
 
-def test_of_what_was_not_seen_for_a_while_before_it_is_passed_by_growth_says_nothing():
+def test_of_what_was_not_observed_for_a_while_before_it_is_passed_by_growth_says_nothing():
     for later, samples in ((150.0, 2), (151.0, 0)):
-        window = seen((4, 9), (4, 9))
+        window = build_window((4, 9), (4, 9))
         window.pass_by(later, RHYTHM)
         assert (window.seen_w, len(window.samples)) == (later, samples)
 
 
 def test_of_what_has_no_lag_none_is_sampled():
-    window = seen((4, 9), (4, 9))
+    window = build_window((4, 9), (4, 9))
     window.lag = None
     window.pass_by(120.0, RHYTHM)
     assert window.samples == ()
 
 
 def test_what_never_moved_is_passed_by_at_no_cost_and_what_comes_to_rest_is_in_the_end():
-    window = seen((4, 9))
+    window = build_window((4, 9))
     window.pass_by(60.0, RHYTHM)
     assert window.samples == ()
-    window = seen((4, 9), (5, 9))
+    window = build_window((4, 9), (5, 9))
     for number in range(2, 11):
         window.pass_by(60.0 * number, RHYTHM)
         assert len(window.samples) == number
@@ -309,49 +311,49 @@ def test_what_never_moved_is_passed_by_at_no_cost_and_what_comes_to_rest_is_in_t
 
 
 def test_a_restart_at_the_moment_of_a_move_leaves_its_grace_for_later():
-    window = seen((4, 9), (5, 9))
+    window = build_window((4, 9), (5, 9))
     window.grace(60.0)
     window.grace(90.0)
     assert window.still_w == 90.0
 
 
-def test_a_rhythm_is_the_longest_time_between_two_moves_of_the_window():
-    window = seen((1, 9), (2, 9))
+def test_an_interval_is_the_longest_time_between_two_moves_of_the_window():
+    window = build_window((1, 9), (2, 9))
     assert (window.rhythm_s, window.longest_s) == (0.0, 0.0)
-    window = seen((1, 9), (2, 9), (2, 9), (3, 9), (4, 9))
+    window = build_window((1, 9), (2, 9), (2, 9), (3, 9), (4, 9))
     assert window.moves == (60.0, 180.0, 240.0)
     assert (window.rhythm_s, window.longest_s) == (120.0, 120.0)
 
 
 @pytest.mark.parametrize(("later_s", "rhythm_s"), [(0.0, 600.0), (1.0, 0.0)])
 def test_a_move_is_of_the_window_for_ten_intervals(later_s, rhythm_s):
-    window = seen((1, 9), (2, 9), *[(2, 9)] * 9)
+    window = build_window((1, 9), (2, 9), *[(2, 9)] * 9)
     w = 660.0 + later_s
     window.take(copied(3, 9, w), w, RHYTHM)
     assert (window.rhythm_s, window.longest_s) == (rhythm_s, w - 60.0)
 
 
-def test_of_many_moves_two_an_interval_are_kept():
-    window = seen(*((n, 100) for n in range(25)), every_s=5.0)
+def test_of_many_moves_two_an_interval_are_retained():
+    window = build_window(*((n, 100) for n in range(25)), every_s=5.0)
     assert window.moves == tuple(5.0 * n for n in range(5, 25))
 
 
 def test_a_log_end_counts_as_moved_again_when_it_moves_nearly_half_an_interval_later():
     three = ((4, 5), (4, 6), (4, 7), (4, 8))
-    assert seen(*three, every_s=27.0, caught_up=None).sure
-    assert not seen(*three, every_s=26.0, caught_up=None).sure
-    assert not seen(*three[:3], every_s=60.0, caught_up=None).sure
+    assert build_window(*three, every_s=27.0, caught_up=None).sure
+    assert not build_window(*three, every_s=26.0, caught_up=None).sure
+    assert not build_window(*three[:3], every_s=60.0, caught_up=None).sure
 
 
 def test_what_arrived_with_a_move_is_no_evidence_that_something_waits():
-    window = seen((4, 5), (5, 9), (5, 10), (5, 11), caught_up=None)
+    window = build_window((4, 5), (5, 9), (5, 10), (5, 11), caught_up=None)
     assert (window.ends_moved, window.sure, window.end_w) == (2, False, 180.0)
     window.take(copied(5, 12, 240.0, caught_up=None), 240.0, RHYTHM)
     assert window.sure
 
 
 def test_a_log_end_that_was_not_read_has_neither_moved_nor_is_it_forgotten():
-    window = seen((4, 9), (4, 10))
+    window = build_window((4, 9), (4, 10))
     unread = {"end": None, "lag": None, "caught_up": None}
     window.take(copied(4, 0, 120.0)._replace(**unread), 120.0, RHYTHM)
     window.take(copied(4, 10, 180.0), 180.0, RHYTHM)
@@ -360,7 +362,7 @@ def test_a_log_end_that_was_not_read_has_neither_moved_nor_is_it_forgotten():
 
 
 def test_what_a_probe_knew_of_is_not_sure_of_what_comes_after():
-    window = seen((4, 9))
+    window = build_window((4, 9))
     assert window.sure
     window.take(copied(4, 9, 60.0, caught_up=True), 60.0, RHYTHM)
     assert (window.waiting_w, window.sure) == (None, False)
@@ -378,7 +380,7 @@ def test_what_began_without_a_position_goes_back_as_well():
 
 
 def test_a_position_that_is_gone_of_a_log_of_which_nothing_is_left_is_not_behind():
-    window = seen((500, 900))
+    window = build_window((500, 900))
     gone = copied(0, 900, 60.0, caught_up=True)._replace(position=None, best=None, text=None)
     window.take(gone, 60.0, RHYTHM)
     assert (window.behind, window.high) == (False, None)
@@ -390,7 +392,7 @@ def test_the_first_offset_of_a_source_is_no_step_back():
     assert not window.behind
 
 
-def test_a_look_without_a_commit_counts_none():
+def test_a_poll_without_a_commit_counts_none():
     window = ObservationWindow.opened(rows(1, 0.0, commits=7), 0.0)
     window.take(rows(1, 60.0, commits=7), 60.0, RHYTHM)
     assert (window.repeats, window.repeated_w) == (0, None)
@@ -403,7 +405,7 @@ def test_a_look_without_a_commit_counts_none():
 
 @pytest.mark.parametrize(("every_s", "count"), [(54.0, 6), (53.0, 3)])
 def test_a_sample_is_taken_once_an_interval_give_or_take_a_tenth(every_s, count):
-    window = seen(*[(4, 9)] * 7, every_s=every_s)
+    window = build_window(*[(4, 9)] * 7, every_s=every_s)
     assert len(window.samples) == count
 
 
@@ -527,7 +529,7 @@ def test_what_was_remembered_without_marks_begins_where_it_ended():
     assert after.clock(90.0) == BEGAN - 10
 
 
-def test_of_many_marks_the_newest_are_kept():
+def test_of_many_marks_the_newest_are_retained():
     built = watching(*(100.0 * number for number in range(MARKS_MAX + 10)))
     assert len(built.marks) == MARKS_MAX
     assert built.clock(built.w) == BEGAN + 100.0 * (MARKS_MAX + 9)

@@ -62,7 +62,7 @@ def test_what_was_unknown_already_is_so_for_as_long_as_it_was():
     assert verdict.since == 50.0
 
 
-def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer_law():
+def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer_rule():
     verdict = VerdictState()
     verdict.settle(MOVES, 100.0)
     assert not verdict.settle(MOVES._replace(rule=9), 200.0)
@@ -184,7 +184,7 @@ WINDOW = ObservationWindow(first_w=0.0, seen_w=SEEN_W, still_w=0.0)
 @pytest.mark.parametrize(
     ("hidden", "kept_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_RETENTION_S)]
 )
-def test_who_is_not_seen_is_kept_for_as_long_as_patience_or_blindness_lasts(hidden, kept_s):
+def test_who_is_not_observed_is_retained_for_as_long_as_patience_or_blindness_lasts(hidden, kept_s):
     roll = rolled(hidden=hidden, window=WINDOW)
     assert roll.forget(2, SEEN_W + kept_s - 1, 180.0) == set()
     assert roll.subjects
@@ -192,11 +192,11 @@ def test_who_is_not_seen_is_kept_for_as_long_as_patience_or_blindness_lasts(hidd
     assert (roll.subjects, roll.tracks[KEY[:2]].subjects) == ({}, {})
 
 
-def test_who_is_seen_is_kept():
+def test_who_is_observed_is_retained():
     assert rolled(window=WINDOW).forget(1, SEEN_W + HIDDEN_RETENTION_S, 180.0) == set()
 
 
-def test_who_never_had_a_window_is_forgotten_as_one_that_was_seen_at_the_beginning():
+def test_who_never_had_a_window_is_forgotten_as_one_that_was_observed_at_the_beginning():
     assert rolled().forget(2, 179.0, 180.0) == set()
     assert rolled().forget(2, 180.0, 180.0) == {KEY}
 
@@ -240,7 +240,7 @@ def test_what_shows_that_it_cannot_work_is_named(changes, result):
     assert describe_trouble(replace(FILES, **changes)) == result
 
 
-def test_states_are_told_in_few_words():
+def test_states_are_reported_in_few_words():
     tasks = (Task(0, "running"), Task(1, "failed"), Task(2, "running"))
     assert (
         describe_states(replace(FILES, tasks=tasks))
@@ -259,7 +259,9 @@ SINK = SinkPartitionView("lab", "lake", "orders", 3, 10, 20, 10)
 LAKE = ("lab", "lake", "orders-3")
 
 
-def shown(*views: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Snapshot:
+def build_snapshot(
+    *views: SourcePartitionView | MirrorPartitionView | SinkPartitionView,
+) -> Snapshot:
     return replace(
         EMPTY_SNAPSHOT,
         source_partitions=tuple(view for view in views if isinstance(view, SourcePartitionView)),
@@ -270,7 +272,7 @@ def shown(*views: SourcePartitionView | MirrorPartitionView | SinkPartitionView)
 
 def test_a_partition_is_one_subject_whatever_shows_it():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    (partition,) = roll.seen(shown(SOURCE, mirror), None, 1)
+    (partition,) = roll.seen(build_snapshot(SOURCE, mirror), None, 1)
     assert (partition.key, partition.source, partition.mirror, partition.read) == (
         ORDERS,
         SOURCE,
@@ -279,54 +281,54 @@ def test_a_partition_is_one_subject_whatever_shows_it():
     )
     assert (partition.label, partition.number, partition.sink) == ("0", 1, False)
     assert roll.subjects == roll.tracks[MM2].subjects == {ORDERS: partition}
-    assert roll.seen(shown(SOURCE, mirror), None, 2) == [partition]
+    assert roll.seen(build_snapshot(SOURCE, mirror), None, 2) == [partition]
     assert partition.number == 2
 
 
-def test_a_partition_of_which_nothing_was_ever_committed_is_told_by_its_name():
+def test_a_partition_of_which_nothing_was_ever_committed_is_reported_by_its_name():
     roll, mirror = JudgedPartitionRegistry(), copied(None)
-    (partition,) = roll.seen(shown(mirror), None, 1)
+    (partition,) = roll.seen(build_snapshot(mirror), None, 1)
     assert (partition.key, partition.source, partition.mirror) == (ORDERS, None, mirror)
     assert partition.label == "cluster=west,partition=0,topic=orders"
-    (again,) = roll.seen(shown(SOURCE, mirror), None, 2)
+    (again,) = roll.seen(build_snapshot(SOURCE, mirror), None, 2)
     assert again is partition
     assert again.source is SOURCE
 
 
-def test_of_what_is_shown_no_more_nothing_is_kept():
+def test_of_what_is_shown_no_more_nothing_is_retained():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    roll.seen(shown(SOURCE, mirror), None, 1)
-    (partition,) = roll.seen(shown(SOURCE), None, 2)
+    roll.seen(build_snapshot(SOURCE, mirror), None, 1)
+    (partition,) = roll.seen(build_snapshot(SOURCE), None, 2)
     assert (partition.source, partition.mirror) == (SOURCE, None)
-    roll.seen(shown(SOURCE, mirror), None, 3)
-    (partition,) = roll.seen(shown(mirror), None, 4)
+    roll.seen(build_snapshot(SOURCE, mirror), None, 3)
+    (partition,) = roll.seen(build_snapshot(mirror), None, 4)
     assert (partition.source, partition.mirror) == (None, mirror)
 
 
 def test_partitions_of_flows_that_read_elsewhere_are_others():
     roll = JudgedPartitionRegistry()
     views = (copied(9), copied(9, source="north"), copied(9, partition=1), copied(9, topic="x"))
-    assert len({partition.key for partition in roll.seen(shown(*views), None, 1)}) == 4
-    assert len(roll.seen(shown(*views), None, 2)) == 4
+    assert len({partition.key for partition in roll.seen(build_snapshot(*views), None, 1)}) == 4
+    assert len(roll.seen(build_snapshot(*views), None, 2)) == 4
 
 
 def test_what_a_sink_reads_is_a_subject_by_topic_and_partition():
     roll = JudgedPartitionRegistry()
-    (partition,) = roll.seen(shown(SINK), None, 1)
+    (partition,) = roll.seen(build_snapshot(SINK), None, 1)
     assert (partition.key, partition.label, partition.sink, partition.read) == (
         LAKE,
         "orders-3",
         True,
         SINK,
     )
-    assert roll.seen(shown(SINK), None, 2) == [partition]
+    assert roll.seen(build_snapshot(SINK), None, 2) == [partition]
     assert roll.subjects == roll.tracks["lab", "lake"].subjects == {LAKE: partition}
 
 
-def test_at_a_glance_only_those_are_seen_that_are_asked_for():
+def test_in_one_view_only_those_are_observed_that_are_requested():
     roll, everything = (
         JudgedPartitionRegistry(),
-        shown(SOURCE, copied(9), copied(9, partition=1), SINK),
+        build_snapshot(SOURCE, copied(9), copied(9, partition=1), SINK),
     )
     roll.seen(everything, None, 1)
     for key in (ORDERS, LAKE):
@@ -337,19 +339,21 @@ def test_at_a_glance_only_those_are_seen_that_are_asked_for():
     assert sorted(subject.number for subject in roll.subjects.values()) == [1, 2, 2]
 
 
-def test_a_glance_that_does_not_ask_for_a_partition_leaves_what_was_seen_of_it():
+def test_a_glance_that_does_not_request_a_partition_leaves_what_was_observed_of_it():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    (partition,) = roll.seen(shown(SOURCE, mirror), None, 1)
-    assert roll.seen(shown(SINK, replace(SOURCE, rewinds=1), copied(8)), {LAKE}, 2) != [partition]
+    (partition,) = roll.seen(build_snapshot(SOURCE, mirror), None, 1)
+    assert roll.seen(build_snapshot(SINK, replace(SOURCE, rewinds=1), copied(8)), {LAKE}, 2) != [
+        partition
+    ]
     assert (partition.source, partition.mirror) == (SOURCE, mirror)
 
 
 def test_a_partition_that_was_forgotten_and_comes_back_is_another_subject():
     roll, views = JudgedPartitionRegistry(), (copied(9), copied(9, partition=1))
-    before, retained = roll.seen(shown(*views), None, 1)
-    roll.seen(shown(views[1]), None, 2)
+    before, retained = roll.seen(build_snapshot(*views), None, 1)
+    roll.seen(build_snapshot(views[1]), None, 2)
     assert roll.forget(2, 180.0, 180.0) == {ORDERS}
-    after, still = roll.seen(shown(*views), None, 3)
+    after, still = roll.seen(build_snapshot(*views), None, 3)
     assert after is not before
     assert still is retained
     assert roll.subjects[ORDERS] is roll.tracks[MM2].subjects[ORDERS] is after

@@ -38,7 +38,7 @@ SETTINGS = JudgeSettings(interval_s=FLUSH_S)
 FOUND_S = 3 * FLUSH_S + FLUSH_S + 20.0
 
 
-class Watch:
+class TrackedWorld:
     """A world that is looked at once an interval, with every input read a moment ago."""
 
     def __init__(self, world: World) -> None:
@@ -46,7 +46,7 @@ class Watch:
         self.progress = ProgressTracker(SETTINGS)
         self.told: tuple[Judgement, ...] = ()
 
-    def look(self, times: int = 1) -> None:
+    def track(self, times: int = 1) -> None:
         for _ in range(times):
             self.world.now += FLUSH_S
             for view in self.world.snapshot().inputs:
@@ -65,16 +65,16 @@ class Watch:
 # --- sinks ---------------------------------------------------------------------------------------
 
 
-def sunk(committed: int, end: int | None, *, watch: Watch | None = None) -> Watch:
+def sunk(committed: int, end: int | None, *, watch: TrackedWorld | None = None) -> TrackedWorld:
     if watch is None:
-        watch = Watch(World())
+        watch = TrackedWorld(World())
         watch.world.listed(sink("lake"))
     watch.world.sinks(SinkOffset("lake", "orders", 0, committed, end))
-    watch.look()
+    watch.track()
     return watch
 
 
-def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
+def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_reported():
     watch = sunk(10, 20)
     for number in range(1, 4):
         sunk(10 + number, 20 + number, watch=watch)
@@ -107,7 +107,7 @@ def test_a_sink_of_which_no_log_end_was_ever_read_is_judged_by_its_moves():
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_clock_says(skew_s):
-    watch = Watch(mirrors())
+    watch = TrackedWorld(mirrors())
     world, began = watch.world, watch.world.now
     world.assigned(0)
     verdicts = set()
@@ -131,57 +131,57 @@ def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_cl
 
 
 def test_a_flow_whose_upstream_nobody_reads_is_judged_by_its_moves():
-    watch = Watch(mirrors(mirror(source_addresses=frozenset({"elsewhere:9092"}))))
+    watch = TrackedWorld(mirrors(mirror(source_addresses=frozenset({"elsewhere:9092"}))))
     for number in range(3):
         watch.world.commit("mm2", orders(), {"offset": number})
         watch.world.synced(number)
-        watch.look()
+        watch.track()
     assert (watch.verdict("mm2").verdict, watch.verdict("mm2").rule) == (Verdict.OK, 16)
 
 
-def test_a_connector_that_has_nothing_is_unknown_by_no_law():
-    watch = Watch(files())
-    watch.look(2)
+def test_a_connector_that_has_nothing_is_unknown_by_no_rule():
+    watch = TrackedWorld(files())
+    watch.track(2)
     judgement = watch.verdict("files")
     assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 0)
     assert judgement.reason == "it has nothing to judge it by"
     watch.world.listed(source("files", state="paused"))
-    watch.look()
+    watch.track()
     assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.PAUSED, 2)
     watch.world.listed(source("files", state="stopped", tasks=()))
-    watch.look()
+    watch.track()
     assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.STOPPED, 23)
 
 
 def test_no_moment_of_a_verdict_is_the_year_1970():
-    watch = Watch(files())
+    watch = TrackedWorld(files())
     watch.world.commit("files", FILE, {"position": 1})
     watch.world.commit("files", {"filename": "gone"}, None)
     began = watch.world.now
-    watch.look(5)
+    watch.track(5)
     assert min(judged.since for judged in watch.told) >= began
 
 
 def test_a_source_that_runs_and_never_commits_is_said_to():
-    watch = Watch(files())
-    watch.look(3)
+    watch = TrackedWorld(files())
+    watch.track(3)
     began = format_moment(watch.world.now - 2 * FLUSH_S)
     assert watch.verdict("files").rule == 0  # three intervals of running are not over yet
-    watch.look()
+    watch.track()
     judgement = watch.verdict("files")
     assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 25)
     assert judgement.reason.startswith(f"it has run since {began} and never committed: ")
     watch.world.commit("files", FILE, {"position": 1})
-    watch.look()
+    watch.track()
     assert watch.verdict("files").rule == 21
 
 
 def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
-    hidden, failing, cut = Watch(files()), Watch(files()), Watch(files())
+    hidden, failing, cut = TrackedWorld(files()), TrackedWorld(files()), TrackedWorld(files())
     hidden.world.see(InputFailed(InputId.of_tail(OFFSETS), "unreachable", "no route"))
     failing.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed"))))
     for watch in (hidden, failing):
-        watch.look(6)
+        watch.track(6)
     assert hidden.verdict("files").rule == 0
     assert (failing.verdict("files").verdict, failing.verdict("files").rule) == (
         Verdict.FAILED,
@@ -195,9 +195,9 @@ def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
 
 
 def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it():
-    watch = Watch(files())
+    watch = TrackedWorld(files())
     watch.world.commit("files", FILE, {"position": 1})
-    watch.look(4)
+    watch.track(4)
     assert watch.verdict("files").verdict is Verdict.UNKNOWN
     watch.world.listed(source("files", tasks=(Task(0, "running"), Task(7, "failed"))))
     watch.world.now += 1.0
@@ -205,26 +205,26 @@ def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it()
     judgement = watch.verdict("files")
     assert (judgement.verdict, judgement.reason) == (Verdict.FAILED, "task 7 has failed")
     watch.world.listed(source("files", state="failed", tasks=()))
-    watch.look()
+    watch.track()
     assert watch.verdict("files").reason == "the connector has failed"
-    watch.look(4)
+    watch.track(4)
     assert watch.verdict("files").verdict is Verdict.STALLED  # law 14: all of it has failed
     watch.world.listed(source("files"))
     watch.world.commit("files", FILE, {"position": 2})
-    watch.look()
+    watch.track()
     assert watch.verdict("files").verdict is Verdict.OK
 
 
-def test_the_state_of_what_cannot_be_seen_any_more_does_not_count():
-    watch = Watch(files())
+def test_the_state_of_what_cannot_be_observed_any_more_does_not_count():
+    watch = TrackedWorld(files())
     watch.world.commit("files", FILE, {"position": 1})
     watch.world.listed(source("files", tasks=(Task(0, "failed"),)))
-    watch.look()
+    watch.track()
     assert watch.verdict("files").verdict is Verdict.FAILED
     watch.world.see(
         InputFailed(InputId(CONNECT_REST, connect_cluster="lab"), "unreachable", "no route")
     )
-    watch.look(8)
+    watch.track(8)
     assert watch.verdict("files").verdict is Verdict.UNKNOWN
 
 
@@ -240,13 +240,13 @@ def test_a_partition_of_which_nothing_could_change_is_unknown_all_the_same_once_
     )
 
 
-def test_a_partition_that_is_gone_is_told_no_more_at_once():
-    watch = Watch(files())
+def test_a_partition_that_is_gone_is_reported_no_more_at_once():
+    watch = TrackedWorld(files())
     watch.world.commit("files", FILE, {"position": 1})
-    watch.look()
+    watch.track()
     assert watch.verdict("files", Scope.PARTITION).subject == "filename=/data/in.txt"
     watch.world.listed()
-    watch.look()
+    watch.track()
     assert watch.told == ()
 
 
@@ -254,10 +254,10 @@ def test_a_partition_that_is_gone_is_told_no_more_at_once():
 
 
 def test_a_verdict_says_which_partition_it_is_of_and_what_it_rests_on():
-    watch = Watch(files())
+    watch = TrackedWorld(files())
     for number in range(2):
         watch.world.commit("files", FILE, {"position": number})
-        watch.look()
+        watch.track()
     evidence = texts(watch.verdict("files").evidence)
     assert evidence["ok"] == "1 partition"
     assert evidence["for instance"] == "filename=/data/in.txt"
@@ -286,7 +286,7 @@ def test_what_is_silent_is_stalled_only_once_its_task_has_failed_for_three_inter
     estate.until("mm2", Verdict.STALLED, 2 * FLUSH_S)
 
 
-def test_one_connector_in_trouble_does_not_keep_the_others_from_being_looked_at():
+def test_one_connector_in_trouble_does_not_keep_the_others_from_being_inspected():
     estate = silent(Rows(name="rows", rate=steady(1.0)))
     estate.actors[1].fails = True
     estate.until("rows", Verdict.STALLED, FOUND_S)
@@ -322,14 +322,14 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
     assert progress._registry.track(("lab", "files")).failed_at == world.now - 1.0
 
 
-def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
+def test_a_connector_that_came_during_a_poll_is_observed_although_that_look_forgets_it(monkeypatch):
     monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr("offsetwatch.judge.progress.tracker.FULL_PASS_TICKS", 100)
     world = files()
     for number in range(3):
         world.commit("files", {"filename": str(number)}, {"position": 1})
-    watch = Watch(world)
-    watch.look(2)
+    watch = TrackedWorld(world)
+    watch.track(2)
     assert watch.progress._pass is not None
     late = source("late", tasks=(Task(0, "failed"),))
     world.listed(source("files"), late)
@@ -353,7 +353,7 @@ def watched(*steps_s: float, restart: bool = False) -> float:
     return progress._w
 
 
-def test_watching_goes_by_the_clock_but_for_its_leaps():
+def test_watching_goes_by_the_clock_but_for_its_jumps():
     assert watched(10.0, 20.0) == 30.0
     assert watched(60.0, 61.0) == 120.0
     assert watched(60.0, 121.0) == 120.0
@@ -366,11 +366,11 @@ def test_a_restart_is_no_interruption_and_a_daemon_that_was_down_is():
     assert watched(60.0, 120.5, restart=True) == 60.0
 
 
-def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_anew():
-    watch = Watch(files())
+def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_again():
+    watch = TrackedWorld(files())
     watch.world.commit("files", FILE, {"position": 1})
     watch.world.listed(source("files", state="failed", tasks=()))
-    watch.look(5)
+    watch.track(5)
     assert watch.verdict("files").verdict is Verdict.STALLED
     progress = watch.progress.remembered()
     watch.progress = ProgressTracker(SETTINGS)
@@ -381,7 +381,7 @@ def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_ane
     assert subject.window is not None
     assert subject.window.commits is None
     since = watch.verdict("files").since
-    watch.look()
+    watch.track()
     assert (watch.verdict("files").verdict, watch.verdict("files").since) == (
         Verdict.STALLED,
         since,

@@ -22,7 +22,7 @@ from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import pairs
-from tests.unit.judge.judged_snapshots import SETTINGS, Desk, connector, read, silent
+from tests.unit.judge.judged_snapshots import SETTINGS, JudgedSnapshots, connector, read, silent
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
 
@@ -91,15 +91,15 @@ def test_the_more_partitions_are_in_trouble_the_fewer_partial_passes_there_are()
 # --- when ----------------------------------------------------------------------------------------
 
 
-def test_before_the_first_look_there_is_nothing_to_remember():
+def test_before_the_first_poll_there_is_nothing_to_remember():
     progress = ProgressTracker(SETTINGS)
     assert progress.remembered() is None
     assert not progress.urgent
     assert progress.newest == ()
 
 
-def test_everything_is_looked_at_once_an_interval_and_not_before_it_is_over():
-    judge = Desk(read("lake", 10))
+def test_everything_is_inspected_once_an_interval_and_not_before_it_is_over():
+    judge = JudgedSnapshots(read("lake", 10))
     judge.tick(59.0, read("lake", 11))
     assert judge.verdict("lake") is Verdict.UNKNOWN
     assert judge.tick(1.0).verdict("lake") is Verdict.OK
@@ -107,7 +107,7 @@ def test_everything_is_looked_at_once_an_interval_and_not_before_it_is_over():
 
 
 def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
-    judge = Desk(read("lake", 10)).looks(1)
+    judge = JudgedSnapshots(read("lake", 10)).judge(1)
     observed = judge.snapshot
     assert judge.progress.sees_as_before(observed)
     for live in (False, True):  # one that never told anything is not missed
@@ -121,9 +121,9 @@ def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
     assert not judge.progress.sees_as_before(
         replace(observed, ready=False, awaited=frozenset({ASKED.id}))
     )
-    judge.has_looked()
+    judge.has_judged()
     judge.tick(1.0, inputs=snapshot.inputs)
-    assert judge.has_looked()
+    assert judge.has_judged()
     assert judge.progress.sees_as_before(snapshot)
 
 
@@ -133,32 +133,32 @@ def test_what_is_in_trouble_is_well_again_as_soon_as_it_moves():
     judge.tick(1.0, read("lake", 11), read("pond", 1001, 1001))
     assert judge.verdict("lake") is Verdict.OK
     assert judge.of("pond") is pond
-    judge.has_looked()
+    judge.has_judged()
     judge.tick(1.0, read("lake", 12), read("pond", 1002, 1002))
-    assert not judge.has_looked()  # at what is well again, as little as at what always was
+    assert not judge.has_judged()  # at what is well again, as little as at what always was
 
 
-def test_what_is_not_in_trouble_is_not_looked_at_in_between():
-    judge = Desk(read("lake", 10)).tick(60.0, read("lake", 11))
-    judge.has_looked()
+def test_what_is_not_in_trouble_is_not_inspected_in_between():
+    judge = JudgedSnapshots(read("lake", 10)).tick(60.0, read("lake", 11))
+    judge.has_judged()
     reports = judge.told
     assert judge.tick(1.0, read("lake", 12)).told is reports
-    assert not judge.has_looked()
+    assert not judge.has_judged()
 
 
-def test_of_what_is_in_trouble_nothing_new_is_seen_while_it_is_the_same():
+def test_of_what_is_in_trouble_nothing_new_is_observed_while_it_is_the_same():
     judge = silent()
-    judge.has_looked()
+    judge.has_judged()
     judge.tick(1.0)
-    assert not judge.has_looked()
+    assert not judge.has_judged()
     judge.tick(1.0, read("lake", 10, 1001))
-    assert judge.has_looked()
+    assert judge.has_judged()
 
 
-def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
+def test_all_that_is_in_trouble_is_inspected_in_one_tick(monkeypatch):
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr(tracker, "FULL_PASS_TICKS", 100)
-    judge = Desk(read("lake", 10), read("lake", 10, number=1))
+    judge = JudgedSnapshots(read("lake", 10), read("lake", 10, number=1))
     for _ in range(3):
         judge.tick(59.0).tick(1.0).tick(0.0)
     assert judge.verdict("lake") is Verdict.SILENT
@@ -166,48 +166,48 @@ def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
     assert judge.verdict("lake") is Verdict.OK
 
 
-def test_many_in_trouble_are_looked_at_less_often(monkeypatch):
+def test_many_in_trouble_are_inspected_less_often(monkeypatch):
     monkeypatch.setattr(tracker, "TROUBLED_PER_INTERVAL_MAX", 4)
-    judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
+    judge = JudgedSnapshots(read("lake", 10), read("lake", 10, number=1)).judge(3)
     moved = (read("lake", 11), read("lake", 11, number=1))
     assert judge.tick(29.0, *moved).verdict("lake") is Verdict.SILENT
     moved = (read("lake", 12), read("lake", 12, number=1))
     assert judge.tick(1.0, *moved).verdict("lake") is Verdict.OK
 
 
-def test_a_glance_does_not_put_off_the_look_at_everything():
+def test_a_glance_does_not_put_off_the_poll_of_everything():
     judge = silent(read("pond", 1000))
     judge.tick(50.0, read("lake", 10, 1001), read("pond", 1001, 1001))
     assert ("position", "1000") in pairs(judge.of("pond").evidence)
     assert ("position", "1001") in pairs(judge.tick(10.0).of("pond").evidence)
 
 
-def test_the_next_look_comes_when_patience_ends_if_that_is_before_the_interval_is_over():
+def test_the_next_poll_comes_when_patience_ends_if_that_is_before_the_interval_is_over():
     """What waits since the middle of an interval is silent three intervals after that."""
-    judge = Desk(read("lake", 1000)).tick(60.0)
+    judge = JudgedSnapshots(read("lake", 1000)).tick(60.0)
     waits = replace(read("lake", 1000, 1001), behind_since=judge.now + 20)
-    judge.tick(60.0, waits).looks(2)
+    judge.tick(60.0, waits).judge(2)
     assert judge.tick(19.0).verdict("lake") is not Verdict.SILENT
     assert judge.tick(1.0).verdict("lake") is Verdict.SILENT
 
 
-def test_what_was_in_trouble_and_is_forgotten_is_not_looked_for():
+def test_what_was_in_trouble_and_is_forgotten_is_not_searched_for():
     judge = silent(read("pond", 1000))
     judge.tick(60.0, read("pond", 1001, 1001), connectors=(connector("pond"),))
     assert {judgement.connector for judgement in judge.told} == {"pond"}
-    judge.looks(3)
-    judge.has_looked()
+    judge.judge(3)
+    judge.has_judged()
     judge.tick(1.0, read("pond", 1002, 1002))
-    assert not judge.has_looked()
+    assert not judge.has_judged()
 
 
 def test_what_begins_to_wait_is_what_it_was_until_patience_ends():
-    judge = Desk(read("lake", 999, 999)).tick(60.0, read("lake", 1000)).looks(3)
+    judge = JudgedSnapshots(read("lake", 999, 999)).tick(60.0, read("lake", 1000)).judge(3)
     assert judge.verdict("lake") is Verdict.IDLE
     waits = read("lake", 1000, 1001)
     assert judge.tick(60.0, waits).verdict("lake") is Verdict.IDLE
-    assert judge.looks(2).verdict("lake") is Verdict.IDLE
-    assert judge.looks(1).verdict("lake") is Verdict.SILENT
+    assert judge.judge(2).verdict("lake") is Verdict.IDLE
+    assert judge.judge(1).verdict("lake") is Verdict.SILENT
 
 
 # --- how much at once ----------------------------------------------------------------------------
@@ -224,17 +224,17 @@ def test_what_begins_to_wait_is_what_it_was_until_patience_ends():
 def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, remaining, monkeypatch):
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", leisure)
     monkeypatch.setattr(tracker, "FULL_PASS_TICKS", ticks)
-    judge = Desk(*(read("lake", 10, number=n) for n in range(5)))
+    judge = JudgedSnapshots(*(read("lake", 10, number=n) for n in range(5)))
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MAX", at_once)
     judge.tick(60.0)
     assert judge.progress._pass is not None
     assert len(judge.progress._pass.left) == remaining
 
 
-def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
+def test_a_poll_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr(tracker, "FULL_PASS_TICKS", 100)
-    judge = Desk(read("lake", 10), read("pond", 10))
+    judge = JudgedSnapshots(read("lake", 10), read("pond", 10))
     before = judge.told
     moved = (read("lake", 11), read("pond", 11))
     assert judge.tick(60.0, *moved).told is before
@@ -251,9 +251,9 @@ def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
     assert judge.tick(1.0).progress._pass is not None  # an interval after it began
 
 
-def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):
+def test_what_moved_before_a_glance_was_due_is_observed_by_it(monkeypatch):
     monkeypatch.setattr(tracker, "TROUBLED_PER_INTERVAL_MAX", 4)
-    judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
+    judge = JudgedSnapshots(read("lake", 10), read("lake", 10, number=1)).judge(3)
     judge.tick(29.0, read("lake", 11), read("lake", 11, number=1))
     assert judge.verdict("lake") is not Verdict.OK
     assert judge.tick(1.0).verdict("lake") is Verdict.OK

@@ -225,7 +225,7 @@ TABLE = [
     ("rule", "verdict", "case"),
     [pytest.param(rule, verdict, case, id=words) for rule, verdict, words, case in TABLE],
 )
-def test_each_case_is_decided_by_its_law(rule, verdict, case):
+def test_each_case_is_decided_by_its_rule(rule, verdict, case):
     decided = decide_verdict(case)
     assert decided is not None
     assert (decided.rule, decided.verdict) == (rule, verdict)
@@ -234,7 +234,7 @@ def test_each_case_is_decided_by_its_law(rule, verdict, case):
 @pytest.mark.parametrize(
     "number", sorted({rule[0] for rule in (*RULES_WITH_LOG_END, *RULES_WITHOUT_LOG_END)})
 )
-def test_without_a_law_a_case_of_its_own_is_decided_otherwise(number, monkeypatch):
+def test_without_a_rule_a_case_of_its_own_is_decided_otherwise(number, monkeypatch):
     """So that no law is in the table for show."""
     for name, rules in (
         ("RULES_WITH_LOG_END", RULES_WITH_LOG_END),
@@ -273,7 +273,7 @@ def test_what_is_shorter_than_three_intervals_changes_nothing(case):
     assert decide_verdict(case) is None or decide_verdict(case).verdict is case.before
 
 
-def test_every_law_says_what_it_holds():
+def test_every_rule_says_what_it_holds():
     assert sorted(RULE_TEXTS) == list(range(1, len(RULE_TEXTS) + 1))
     for number, words in RULE_TEXTS.items():
         assert words.startswith(f"Rule {number}: ")

@@ -25,7 +25,7 @@ from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
 from tests.unit.judge.findings.test_finding_rules import FOUND
-from tests.unit.judge.judged_snapshots import Desk, connector, read, silent
+from tests.unit.judge.judged_snapshots import JudgedSnapshots, connector, read, silent
 from tests.unit.judge.observed_rewinds import BEGAN
 from tests.unit.judge.progress.test_verdict_rules import TABLE
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
@@ -84,7 +84,7 @@ SOURCE = SourcePartitionView(
 )
 
 
-def told(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
+def build_evidence(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     """What stands in it, without the states, which always do."""
     looked = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
     subject = JudgedPartition(key=("lab", "any", "at"), label="at", window=looked, **views)
@@ -93,75 +93,88 @@ def told(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     return texts(tuple(result))
 
 
-def test_what_nobody_looked_at_yet_has_its_states_alone():
+def test_what_nobody_inspected_yet_has_its_states_alone():
     nothing = JudgedPartition(key=("lab", "files", "at"), label="at", source=SOURCE)
     assert cases.build_partition_evidence(nothing, "1 failed") == (
         EvidenceItem("states", "1 failed"),
     )
 
 
-def test_a_replicated_partition_is_told_with_the_position_that_its_lag_is_of():
-    assert told(mirror=MIRROR) == {"position": "90", "log end": "101", "lag": "10 records"}
+def test_a_replicated_partition_is_reported_with_the_position_that_its_lag_is_of():
+    assert build_evidence(mirror=MIRROR) == {
+        "position": "90",
+        "log end": "101",
+        "lag": "10 records",
+    }
     known = replace(MIRROR, lag_position=91, lag=9)
-    assert told(mirror=known) == {"position": "91", "log end": "101", "lag": "9 records"}
+    assert build_evidence(mirror=known) == {"position": "91", "log end": "101", "lag": "9 records"}
 
 
-def test_a_replicated_partition_without_a_log_end_is_told_with_its_position():
-    assert told(mirror=replace(MIRROR, replicated=None, log_end=None, lag=None)) == {
+def test_a_replicated_partition_without_a_log_end_is_reported_with_its_position():
+    assert build_evidence(mirror=replace(MIRROR, replicated=None, log_end=None, lag=None)) == {
         "position": "none"
     }
 
 
-def test_a_sinks_partition_is_told_with_the_next_record_that_it_reads():
-    assert told(sink=True, read=SINK) == {"position": "7", "log end": "12", "lag": "5 records"}
+def test_a_sinks_partition_is_reported_with_the_next_record_that_it_reads():
+    assert build_evidence(sink=True, read=SINK) == {
+        "position": "7",
+        "log end": "12",
+        "lag": "5 records",
+    }
 
 
 @pytest.mark.parametrize(("caught_up", "waits"), [(True, "no"), (False, "yes"), (None, None)])
-def test_whether_what_lags_can_be_read_is_told_where_it_is_known(caught_up, waits):
-    assert told(mirror=replace(MIRROR, caught_up=caught_up)).get("readable records wait") == waits
+def test_whether_what_lags_can_be_read_is_reported_where_it_is_known(caught_up, waits):
+    assert (
+        build_evidence(mirror=replace(MIRROR, caught_up=caught_up)).get("readable records wait")
+        == waits
+    )
 
 
-def test_where_nothing_lags_nobody_asks_whether_it_could_be_read():
-    assert "readable records wait" not in told(mirror=replace(MIRROR, lag=0, caught_up=True))
+def test_where_nothing_lags_nobody_queries_whether_it_could_be_read():
+    assert "readable records wait" not in build_evidence(
+        mirror=replace(MIRROR, lag=0, caught_up=True)
+    )
 
 
-def test_since_when_the_oldest_record_waits_is_told():
+def test_since_when_the_oldest_record_waits_is_reported():
     waiting = replace(MIRROR, behind_since=NOW)
-    assert told(mirror=waiting)["oldest record waits since"] == format_moment(NOW)
+    assert build_evidence(mirror=waiting)["oldest record waits since"] == format_moment(NOW)
 
 
 @pytest.mark.parametrize("views", [{"mirror": MIRROR}, {"read": SINK, "sink": True}])
-def test_a_position_that_went_back_is_told_with_the_furthest_one(views):
+def test_a_position_that_went_back_is_reported_with_the_furthest_one(views):
     window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=90, high=120)
     assert window.behind
-    assert told(window=window, **views)["went back from"] == "120"
+    assert build_evidence(window=window, **views)["went back from"] == "120"
     ahead = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=120, high=120)
-    assert "went back from" not in told(window=ahead, **views)
+    assert "went back from" not in build_evidence(window=ahead, **views)
 
 
-def test_a_source_is_told_with_its_offset_and_the_seconds_of_its_last_commit_and_advance():
-    assert told(source=SOURCE) == {
+def test_a_source_is_reported_with_its_offset_and_the_seconds_of_its_last_commit_and_advance():
+    assert build_evidence(source=SOURCE) == {
         "offset": '{"position":3}',
         "last commit": format_moment(NOW + 30),
         "last advance": format_moment(NOW + 10),
     }
 
 
-def test_a_source_that_has_no_offset_or_went_back_is_told_so():
+def test_a_source_that_has_no_offset_or_went_back_is_reported_so():
     never = replace(SOURCE, offset=None, committed_at=None, advanced_at=None)
-    assert told(source=never) == {}
+    assert build_evidence(source=never) == {}
     window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, furthest='{"position":9}')
-    assert told(window=window, source=SOURCE)["went back from"] == '{"position":9}'
+    assert build_evidence(window=window, source=SOURCE)["went back from"] == '{"position":9}'
 
 
 def test_commits_that_say_the_same_are_counted():
     window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
-    assert told(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
-    assert "commits of the same offset" not in told(source=SOURCE)
+    assert build_evidence(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
+    assert "commits of the same offset" not in build_evidence(source=SOURCE)
 
 
-def test_a_replicated_partition_is_told_with_its_commits_times_as_well():
-    assert told(mirror=MIRROR, source=SOURCE)["last advance"] == format_moment(NOW + 10)
+def test_a_replicated_partition_is_reported_with_its_commits_times_as_well():
+    assert build_evidence(mirror=MIRROR, source=SOURCE)["last advance"] == format_moment(NOW + 10)
 
 
 def test_of_many_partitions_the_worst_verdicts_come_first_and_the_worst_of_them_with_its_own():
@@ -231,8 +244,8 @@ LENGTHS = (
 
 def test_verdicts_of_what_stands_still_say_the_same_ten_minutes_later():
     bad = connector("pond", state="failed", tasks=())
-    judge = Desk(read("lake", 10), read("pond", 10), read("pool", 1000)).looks(9)
-    judge.looks(1, connectors=(connector("lake"), bad, connector("pool")))
+    judge = JudgedSnapshots(read("lake", 10), read("pond", 10), read("pool", 1000)).judge(9)
+    judge.judge(1, connectors=(connector("lake"), bad, connector("pool")))
 
     def judged(snapshot: Snapshot) -> Snapshot:
         return replace(snapshot, judgements=judge.progress.judgements(snapshot))
@@ -244,7 +257,7 @@ def test_verdicts_of_what_stands_still_say_the_same_ten_minutes_later():
     assert unsteady(judged, judge.snapshot) == []
 
 
-def test_a_stall_is_dated_alike_before_and_after_a_restart_a_leap_and_a_clock_set_back():
+def test_a_stall_is_dated_alike_before_and_after_a_restart_a_jump_and_a_clock_set_back():
     judge = silent(read("pond", 1000))
     began = judge.of("lake").reason
     judge.restart()
@@ -256,9 +269,9 @@ def test_a_stall_is_dated_alike_before_and_after_a_restart_a_leap_and_a_clock_se
 @pytest.mark.parametrize("polls", [2, 5, 40])
 def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(polls):
     judge = silent(read("pond", 1000))
-    began = {name: judge.looks(9).of(name) for name in ("lake", "pond")}
+    began = {name: judge.judge(9).of(name) for name in ("lake", "pond")}
     for _ in range(4):
-        judge.looks(polls, **HIDDEN)
+        judge.judge(polls, **HIDDEN)
         assert judge.verdict("lake") is Verdict.UNKNOWN
         judge.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, ASKED))
         for name, before in began.items():
@@ -274,16 +287,16 @@ def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(polls
 def test_what_moved_while_its_input_was_unavailable_stands_still_since_then_at_most():
     judge = silent()
     hidden_at = judge.now
-    judge.looks(9, **HIDDEN)
+    judge.judge(9, **HIDDEN)
     judge.tick(60.0, read("lake", 20), inputs=(REST, ASKED))
     assert judge.verdict("lake") is Verdict.OK
-    judge.looks(4)
+    judge.judge(4)
     assert judge.verdict("lake") is Verdict.SILENT
     since = judge.of("lake").reason.partition("since ")[2].partition(",")[0]
     assert format_moment(hidden_at) < since <= format_moment(judge.now - 4 * 60.0)
 
 
-def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
+def test_an_age_and_a_count_of_polls_are_observed_to_be_unsteady():
     """So that the other tests here can fail."""
 
     def aged(snapshot: Snapshot) -> Snapshot:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from lab.check import console_consumer
-from lab.check.console_consumer import Place
+from lab.check.console_consumer import CommittedRecord
 from lab.errors import LabError
 
 
@@ -27,8 +27,8 @@ def test_the_last_record_of_a_key_wins_and_a_tombstone_has_no_value():
         ]
     )
     assert offsets == {
-        ("file", '{"filename":"/a b"}'): Place(3, 4, '{"position":2}'),
-        ("mm2", '{"cluster":"w","partition":0,"topic":"t"}'): Place(3, 5, None),
+        ("file", '{"filename":"/a b"}'): CommittedRecord(3, 4, '{"position":2}'),
+        ("mm2", '{"cluster":"w","partition":0,"topic":"t"}'): CommittedRecord(3, 5, None),
     }
 
 
@@ -70,7 +70,7 @@ def test_a_console_that_went_quiet_before_the_last_record_has_not_printed_all(
     monkeypatch.setattr(console_consumer, "jars", Path)
     monkeypatch.setattr(console_consumer, "java", lambda *_, **__: ("printf", "%s\n", printed))
     held = [{3: [0, 1]}, {3: [0, 1]}]
-    monkeypatch.setattr(console_consumer, "_held", lambda *_: held.pop(0))
+    monkeypatch.setattr(console_consumer, "_list_committed_offsets", lambda *_: held.pop(0))
     with pytest.raises(LabError, match="printed 1 of 2, and nothing more within 20 s"):
         read(lab, "east", "offsets")
     compacted_meanwhile = [{3: [0, 1]}, {3: [0]}]

@@ -30,7 +30,7 @@ from lab.check.verdicts import (
 )
 
 NOW = 1_800_000_000.0
-AGES = verdicts.ages(ends_s=1.0, groups_s=1.0, timeout_s=2.0)
+AGES = verdicts.compute_age_limits(ends_s=1.0, groups_s=1.0, timeout_s=2.0)
 ORDERS = ("west", "orders", 0)
 FILE = ("file-source", '{"filename":"/in"}')
 LINES = ("connect-file-sink", "lines", 0)
@@ -180,7 +180,7 @@ def test_a_value_that_was_taken_back_counts_from_its_last_time(truth):
     for number, value in enumerate((7, 8, 7, 9)):
         when = NOW - 300 + number
         truth.add(SINK_POSITION, ("again",), value, at=when, seen_at=when)
-    age = truth.age(claimed(SINK_POSITION, ("again",), 7))
+    age = truth.compute_age(claimed(SINK_POSITION, ("again",), 7))
     assert age == NOW - (NOW - 297)
 
 
@@ -333,18 +333,18 @@ def test_a_log_end_that_fell_makes_the_run_unsound():
     assert ends((0, 10), (1, 9)).fallen() != []
 
 
-def test_a_log_end_is_right_until_it_was_seen_passed():
+def test_a_log_end_is_right_until_it_was_observed_passed():
     history = ends((0, 10), (10, 20), (20, 30))
 
-    def age(end: int, moment: float) -> float | None:
-        return history.age(END, end, requested_at=NOW + moment, answered_at=NOW + moment)
+    def compute_age(end: int, moment: float) -> float | None:
+        return history.compute_age(END, end, requested_at=NOW + moment, answered_at=NOW + moment)
 
-    assert age(10, 5) == 0.0
-    assert age(15, 5) == 0.0  # reached at some time before 10 s
-    assert age(21, 5) is None
-    assert age(10, 15) == pytest.approx(15 - 10.1)
-    assert age(30, 20) == 0.0
-    assert age(31, 20) is None
+    assert compute_age(10, 5) == 0.0
+    assert compute_age(15, 5) == 0.0  # reached at some time before 10 s
+    assert compute_age(21, 5) is None
+    assert compute_age(10, 15) == pytest.approx(15 - 10.1)
+    assert compute_age(30, 20) == 0.0
+    assert compute_age(31, 20) is None
 
 
 def test_a_committed_group_offset_is_read_as_kafka_writes_it():

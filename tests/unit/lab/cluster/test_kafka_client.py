@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from lab.check import compare, ground_truth_recorder
-from lab.cluster.kafka_client import ask_log_bounds
+from lab.cluster.kafka_client import request_log_bounds
 from lab.errors import LabError
 from lab.stories import cluster_actions
 from lab.waiting import NotYet
@@ -37,8 +37,8 @@ class BoundsConsumer:
 @pytest.mark.parametrize("reports", NOT_TOLD)
 def test_a_broker_that_names_no_log_end_has_not_said_that_the_log_is_empty(reports: Bounds) -> None:
     with pytest.raises(NotYet, match="orders-2"):
-        ask_log_bounds(BoundsConsumer(reports), "orders", 2)  # type: ignore[arg-type]
-    assert ask_log_bounds(BoundsConsumer((3, 7)), "orders", 2) == (3, 7)  # type: ignore[arg-type]
+        request_log_bounds(BoundsConsumer(reports), "orders", 2)  # type: ignore[arg-type]
+    assert request_log_bounds(BoundsConsumer((3, 7)), "orders", 2) == (3, 7)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

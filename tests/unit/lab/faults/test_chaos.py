@@ -14,7 +14,7 @@ from time import time
 import pytest
 
 from lab.check import verdicts
-from lab.check.process_memory import MIB, Life, Vitals, vitals
+from lab.check.process_memory import MIB, ProcessLifetime, Vitals, vitals
 from lab.check.sampler import Sampler
 from lab.faults import chaos
 from lab.faults import kinds as faults
@@ -95,7 +95,7 @@ def judged(sampler: Sampler) -> list[str]:
     location = (f'{{"position":{TRUE}}}', 3, 2, NOW)
     truth.add(verdicts.POSITION, ("file", '{"filename":"/in"}'), location, **when)
     truth.add(verdicts.FIELD, ("file", "filename=/in", "position"), TRUE, **when)
-    ages = verdicts.ages(ends_s=1.0, groups_s=1.0, timeout_s=1.0)
+    ages = verdicts.compute_age_limits(ends_s=1.0, groups_s=1.0, timeout_s=1.0)
     return verdicts.judge(sampler.claims, truth, ages).wrong
 
 
@@ -159,11 +159,11 @@ def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
     assert "grown: process 1" in "\n".join(report.lines())
 
 
-def lived(rss_mib: Sequence[float], descriptors: int = 50) -> Life:
+def lived(rss_mib: Sequence[float], descriptors: int = 50) -> ProcessLifetime:
     samples = [
         Vitals(float(offset), int(rss * MIB), descriptors) for offset, rss in enumerate(rss_mib)
     ]
-    return Life(pid=1, samples=samples)
+    return ProcessLifetime(pid=1, samples=samples)
 
 
 @pytest.mark.parametrize(

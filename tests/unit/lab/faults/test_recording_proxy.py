@@ -95,7 +95,7 @@ def test_an_answer_without_a_body_passes_and_the_connection_goes_on(client: http
     assert client.get("/").status_code == 200
 
 
-def test_looks_are_no_changes_and_of_changes_one_connector_s_can_be_told(
+def test_looks_are_no_changes_and_of_changes_one_connector_s_can_be_reported(
     recorder: Recorder, client: httpx.Client
 ) -> None:
     client.get("/connectors/a/status")
@@ -130,7 +130,7 @@ def test_a_connection_breaks_before_or_after_the_worker_has_heard(
     assert client.put("/connectors/a/resume").status_code == 200
 
 
-def test_a_worker_is_asked_twice_and_answers_once(
+def test_a_worker_is_queried_twice_and_answers_once(
     recorder: Recorder, worker: Worker, client: httpx.Client
 ) -> None:
     recorder.trouble(Trouble(Fault.TWICE, "PATCH", "/.*"))
@@ -183,7 +183,7 @@ def test_a_worker_that_is_away_is_an_exchange_without_an_answer(
     assert [(exchange.status, exchange.reached) for exchange in recorder.exchanges()] == [(None, 0)]
 
 
-def test_over_tls_both_ends_are_asked_for_a_certificate_and_what_passes_is_written_down(
+def test_over_tls_both_ends_are_queried_for_a_certificate_and_what_passes_is_written_down(
     tmp_path: Path,
 ) -> None:
     authority = Authority(tmp_path)
@@ -228,7 +228,7 @@ def test_half_an_answer_breaks_off_and_a_trickle_comes_whole(
     assert worker.heard == ["GET /a", "GET /a"]
 
 
-def test_an_answer_is_compressed_though_nobody_asked(
+def test_an_answer_is_compressed_though_nobody_queried(
     recorder: Recorder, client: httpx.Client
 ) -> None:
     plain = client.get("/connectors").content

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.check.process_memory import MIB, Life, Vitals
+from lab.check.process_memory import MIB, ProcessLifetime, Vitals
 from lab.faults import chaos, soak
 from lab.faults.kinds import Kind
 
 SECONDS = 1200
 
 
-def lived(rss_mib: Callable[[int], float]) -> Life:
-    return Life(
+def lived(rss_mib: Callable[[int], float]) -> ProcessLifetime:
+    return ProcessLifetime(
         pid=1, samples=[Vitals(number, int(rss_mib(number) * MIB), 50) for number in range(SECONDS)]
     )
 
@@ -58,7 +58,9 @@ def sound() -> soak.Report:
         pytest.param(lambda item: item.left.append("a topic"), id="something is left"),
         pytest.param(lambda item: item.served.outcome.wrong.append("a lag"), id="a wrong value"),
         pytest.param(lambda item: item.served.unrecovered.append("a tail"), id="not recovered"),
-        pytest.param(lambda item: item.served.lives.append(Life(2)), id="another process"),
+        pytest.param(
+            lambda item: item.served.lives.append(ProcessLifetime(2)), id="another process"
+        ),
         pytest.param(lambda item: setattr(item, "changes", 0), id="nothing was done"),
     ],
 )
@@ -68,7 +70,7 @@ def test_a_soak_fails_for(spoil: Callable[[soak.Report], None]):
     assert not report.sound
 
 
-def test_what_is_new_and_what_is_gone_are_told():
+def test_what_is_new_and_what_is_gone_are_reported():
     before, after = frozenset({"topic a on east", "connector b"}), frozenset({"topic a on east"})
     assert soak.changed(before, after) == ["connector b is gone"]
     assert soak.changed(after, before) == ["connector b was not there before"]

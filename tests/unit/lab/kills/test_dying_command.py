@@ -17,7 +17,7 @@ WRITER = """
 import signal, sqlite3, sys
 from pathlib import Path
 from lab.kills import dying_command
-dying_command.watch_journal(dying_command.Moments(sys.argv[2], signal.SIGKILL, None))
+dying_command.instrument_journal(dying_command.Moments(sys.argv[2], signal.SIGKILL, None))
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("CREATE TABLE IF NOT EXISTS records (n)")
 for n in range(3):

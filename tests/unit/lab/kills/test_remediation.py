@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from lab.kills import journal_reader
-from lab.kills.journal_reader import Told
+from lab.kills.journal_reader import JournalReader
 from lab.kills.remediation import DAEMON, WORKER, Report, compare, schedule
 
 STEPS = [
@@ -19,7 +19,7 @@ STEPS = [
 PLAN = {"subject": {"connector": "a"}, "remedy": {"action": "skip_one"}, "steps": STEPS}
 
 
-def journal(folder: Path, *records: dict) -> Told:
+def journal(folder: Path, *records: dict) -> JournalReader:
     with sqlite3.connect(folder / "journal.sqlite") as db:
         db.execute("CREATE TABLE IF NOT EXISTS records (seq INTEGER, plan_id TEXT, body BLOB)")
         rows = [
@@ -27,7 +27,7 @@ def journal(folder: Path, *records: dict) -> Told:
         ]
         db.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
     db.close()
-    report = Told(folder)
+    report = JournalReader(folder)
     report.refresh()
     return report
 
@@ -47,7 +47,9 @@ def test_the_same_seed_draws_the_same_kills() -> None:
     assert sorted(kill.victim for kill in schedule(3, 10, 2)) == [DAEMON] * 10 + [WORKER] * 2
 
 
-def test_a_step_that_may_have_happened_is_told_from_one_that_is_next(tmp_path: Path) -> None:
+def test_a_step_that_may_have_happened_is_distinguished_from_one_that_is_next(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
     requests = {"record": "intended", "index": 1, "undoing": False}
@@ -55,7 +57,7 @@ def test_a_step_that_may_have_happened_is_told_from_one_that_is_next(tmp_path: P
     assert phase(tmp_path / "2", done(0), requests) == "stopped, asked"
 
 
-def test_a_plan_on_its_way_back_is_told_from_one_on_its_way(tmp_path: Path) -> None:
+def test_a_plan_on_its_way_back_is_distinguished_from_one_on_its_way(tmp_path: Path) -> None:
     back = [{"step": "to_state", "state": "running"}]
     turned = {"record": "turned", "steps": back, "said": "no"}
     assert phase(tmp_path, done(0), done(1), turned) == "back: running"

@@ -19,7 +19,7 @@ ANYWHERE = "http://127.0.0.1:9641"
 
 
 @pytest.fixture
-def shown() -> dict[str, Any]:
+def page_config() -> dict[str, Any]:
     """The configuration of Alertmanager on the page."""
     blocks = re.findall(r"(?:^    .*\n|^\n)+", PAGE.read_text(), flags=re.MULTILINE)
     (block,) = (row for row in map(textwrap.dedent, blocks) if row.lstrip().startswith("route:"))
@@ -56,11 +56,11 @@ def test_every_wait_is_a_sixtieth_of_what_it_was():
     assert [before for before, _ in pairs] == [60 * after for _, after in pairs]
 
 
-def test_the_page_shows_what_was_tried(shown: dict[str, Any]):
+def test_the_page_shows_what_was_tried(page_config: dict[str, Any]):
     tried = yaml.safe_load(
         ALERTMANAGER.format(url=f"{ANYWHERE}{HOOK}", token_file="/run/secrets/hook-token")
     )
     for route in tried["route"]["routes"]:
         for quicker in ("group_wait", "group_interval"):
             route.pop(quicker, None)
-    assert shown == tried
+    assert page_config == tried

@@ -97,7 +97,7 @@ def test_what_cannot_be_read_is_an_unknown_failure(trace, chain):
         ((), "converter"),
     ],
 )
-def test_which_converter_it_was_is_told_from_connects_calls(calls, stage):
+def test_which_converter_it_was_is_distinguished_from_connects_calls(calls, stage):
     failure = classify(converting(*calls))
     assert (failure.kind, failure.stage, failure.veto) == (FailureKind.DESERIALIZATION, stage, None)
 
@@ -297,7 +297,7 @@ def test_bytes_are_corrupt_where_kafka_checks_what_it_fetched(trace, kind):
         ("", None),
     ],
 )
-def test_how_large_a_record_is_stands_in_the_producers_own_sentence(answer, size):
+def test_how_large_a_record_is_is_in_the_producers_own_sentence(answer, size):
     failure = classify(f"{SENT}Caused by: {TOO_LARGE}: {answer}\n")
     assert (failure.kind, failure.size_bytes) == (FailureKind.PRODUCER_SIZE, size)
 
@@ -431,7 +431,7 @@ def test_an_exception_that_something_above_was_caused_by_is_not_the_outermost():
     assert (failure.kind, failure.chain) == (FailureKind.UNKNOWN, ("?", DATA))
 
 
-def test_what_was_suppressed_tells_neither_the_stage_nor_a_cause():
+def test_what_was_suppressed_reports_neither_the_stage_nor_a_cause():
     closing = f"\t{ROW}\t{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:628)\n"
     trace = f"a.B: x\n\tSuppressed: a.C: x\n{closing}\tCaused by: a.D: x\n\t\t... 9 more\n{ROW}"
     failure = classify(trace)
@@ -523,7 +523,7 @@ def test_every_kind_of_failure_is_in_the_corpus_and_no_trace_is_twice():
     assert len({(case.trace, case.listed) for case in CORPUS}) == len(CORPUS)
 
 
-def test_most_of_what_is_a_records_fault_is_seen_as_such():
+def test_most_of_what_is_a_records_fault_is_observed_as_such():
     observed = [case for case in POISON if case.classified().kind in SKIPPABLE]
     by_truth = Counter(case.truth for case in CORPUS)
     reports = [f"{len(CORPUS)} traces, {len(POISON)} of them one record's fault"]

@@ -128,7 +128,7 @@ NO_CONNECTOR = httpx.Response(
 )
 
 
-def look(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
+def inspect_start(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
     transport = httpx.MockTransport(
         lambda request: listed if request.url.path == "/connectors" else answer
     )
@@ -138,13 +138,13 @@ def look(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
 
 
 def test_a_connector_that_is_not_listed_any_more_was_deleted():
-    inspection = look(httpx.Response(200, json={}), NO_CONNECTOR)
+    inspection = inspect_start(httpx.Response(200, json={}), NO_CONNECTOR)
     assert inspection.status is StepStatus.DONE
 
 
 def test_a_worker_that_is_still_starting_does_not_say_that_a_connector_was_deleted():
     with pytest.raises(NotFound):  # which the runner takes for having seen nothing
-        look(NO_ROUTE, NO_ROUTE)
+        inspect_start(NO_ROUTE, NO_ROUTE)
 
 
 def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
@@ -162,7 +162,7 @@ def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
             }
         },
     )
-    assert look(listed, NO_CONNECTOR).status is StepStatus.NOT_YET
+    assert inspect_start(listed, NO_CONNECTOR).status is StepStatus.NOT_YET
 
 
 # --- whether records wait behind the one that was skipped ----------------------------------------

@@ -85,7 +85,7 @@ def write_in(kafka: FakeKafka, expected: tuple[PartitionOffset, ...] = WANTED) -
     return Write(where=WHERE, records=records, pairs=expected)
 
 
-def test_what_is_kept_of_a_connector_is_every_record_of_its_own(kafka):
+def test_what_is_retained_of_a_connector_is_every_record_of_its_own(kafka):
     offsets = driver_of(kafka).offsets()
     assert offsets.pairs == (
         PartitionOffset(FILE, '{"position":1}'),
@@ -229,7 +229,7 @@ def test_an_open_transaction_is_somebody_who_writes(kafka):
     assert "transaction is open in partition 1" in inspection.said
 
 
-def test_where_nobody_tells_whether_workers_run_nothing_is_ever_written(kafka):
+def test_where_nobody_reports_whether_workers_run_nothing_is_ever_written(kafka):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
     admin = driver._storage._admin  # type: ignore[attr-defined]

@@ -58,17 +58,17 @@ from tests.unit.remedy.next_moves import (
     STOPPING,
     at,
     back,
+    inspect,
+    list_rollback,
     move,
     over,
-    seen,
-    turns,
 )
 from tests.unit.remedy.plans import ALTER, plan_of
 
 # --- beginning ------------------------------------------------------------------------------------
 
 
-def test_a_plan_begins_by_asking_which_place_this_is() -> None:
+def test_a_plan_begins_by_querying_which_place_this_is() -> None:
     command = engine.begin_plan(OWN, NOW, LIMITS)
     assert (command.command, command.records) == (
         IdentifyCommand(),
@@ -126,14 +126,14 @@ def test_a_plan_for_an_incident_that_skips_nothing_copies_nothing() -> None:
     assert engine.begin_plan(plan, NOW, LIMITS).command == IdentifyCommand()
 
 
-def test_what_is_next_is_looked_at() -> None:
+def test_what_is_next_is_inspected() -> None:
     assert move(at(STOPPING, identified=False), WaitOverEvent()).command == IdentifyCommand()
     assert move(at(STOPPING), WaitOverEvent()).command == InspectCommand(OWN.steps[0], FROZEN)
     assert move(at(FREEZING, frozen=None), WaitOverEvent()).command == BackUpCommand()
     assert move(at(FREEZING), WaitOverEvent()).command == RecheckCommand(FROZEN)
 
 
-def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
+def test_who_takes_a_plan_up_queries_first_where_it_is() -> None:
     command = move(at(STOPPING, spent=2), TakeOverEvent())
     assert (command.command, command.records) == (IdentifyCommand(), (PlanResumed(at=NOW),))
     assert (command.progress.identified, command.progress.taken_up) == (False, True)
@@ -203,7 +203,7 @@ def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
 # --- keeping --------------------------------------------------------------------------------------
 
 
-def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
+def test_offsets_are_retained_and_rechecked_before_the_next_step() -> None:
     command = move(at(FREEZING, frozen=None), FROZEN)
     assert (command.command, command.records) == (
         RecheckCommand(FROZEN),
@@ -216,11 +216,11 @@ def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
 
 def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
     stopped = at(FREEZING, frozen=None, touched=frozenset({STOPPING}))
-    assert turns(move(stopped, BackupFailureEvent("disk full"))) == (
+    assert list_rollback(move(stopped, BackupFailureEvent("disk full"))) == (
         ToState(RequestedState.RUNNING),
     )
     command = move(stopped, RecheckEvent(("one", "two")))
-    assert turns(command) == (ToState(RequestedState.RUNNING),)
+    assert list_rollback(command) == (ToState(RequestedState.RUNNING),)
     assert over(move(at(FREEZING), RecheckEvent(("one", "two")))) == (
         PlanStatus.UNCHANGED,
         PlanFailureCause.CHANGED,
@@ -273,7 +273,7 @@ def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
         if expected == "ends":
             assert over(command) == (PlanStatus.UNCHANGED, PlanFailureCause.INTERRUPTED, answer)
         elif expected == "turns":
-            assert turns(command)
+            assert list_rollback(command)
             assert isinstance(command.records[-1], RollbackStarted)
             assert (command.records[-1].cause, command.records[-1].said) == (
                 PlanFailureCause.INTERRUPTED,
@@ -302,7 +302,7 @@ def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
     if not out_of_time:
         assert command.records == ()
         return
-    assert turns(command) == (ToState(RequestedState.RUNNING),)
+    assert list_rollback(command) == (ToState(RequestedState.RUNNING),)
     assert isinstance(command.records[0], RollbackStarted)
     report = "it was asked to stop 180 s ago, and nothing has changed since"
     assert (command.records[0].cause, command.records[0].said) == (
@@ -313,6 +313,8 @@ def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
     plan = msgspec.structs.replace(SKIP, remedy=unbounded)
     assert move(replace(stopped, plan=plan), WaitOverEvent()).records == ()
     assert move(at(1, touched=HALFWAY, stopped_at=1.0), WaitOverEvent()).records == ()
-    assert isinstance(seen(replace(stopped, index=5), StepStatus.READY).records[0], RollbackStarted)
+    assert isinstance(
+        inspect(replace(stopped, index=5), StepStatus.READY).records[0], RollbackStarted
+    )
     again = replace(stopped, path=(ToState(RequestedState.RUNNING),), index=0, undoing=True)
     assert move(again, WaitOverEvent()).records == ()

@@ -45,10 +45,10 @@ from tests.unit.remedy.next_moves import (
     WAITED,
     at,
     back,
+    inspect,
+    list_rollback,
     move,
     over,
-    seen,
-    turns,
     waits,
 )
 from tests.unit.remedy.plans import ALTER, plan_of
@@ -66,8 +66,8 @@ RESTORED = (
 # --- it is done -----------------------------------------------------------------------------------
 
 
-def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
-    command = seen(at(STOPPING, inspections=4, failed_inspections=2), StepStatus.DONE)
+def test_what_is_done_is_written_down_and_the_next_step_inspected() -> None:
+    command = inspect(at(STOPPING, inspections=4, failed_inspections=2), StepStatus.DONE)
     assert command.records == (StepVerified(at=NOW, index=0, undoing=False, said="it is so"),)
     assert command.command == InspectCommand(OWN.steps[1], FROZEN)
 
@@ -82,7 +82,7 @@ def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
 def test_the_last_step_ends_the_plan(
     progress: PlanProgress, ended: tuple[PlanStatus, PlanFailureCause | None, str]
 ) -> None:
-    command = seen(progress, StepStatus.DONE)
+    command = inspect(progress, StepStatus.DONE)
     assert over(command) == ended
     assert isinstance(command.records[0], StepVerified)
     assert command.progress.ended == command.records[1]
@@ -102,7 +102,7 @@ def test_the_last_step_ends_the_plan(
 def test_the_end_waits_for_what_may_yet_be_carried_out(
     progress: PlanProgress, *, waiting: bool
 ) -> None:
-    command = seen(progress, StepStatus.DONE)
+    command = inspect(progress, StepStatus.DONE)
     assert waits(command) is waiting
     if isinstance(command.command, WaitCommand):
         assert command.command.said.startswith("it is so; an earlier request")
@@ -113,16 +113,16 @@ def test_the_end_waits_for_what_may_yet_be_carried_out(
 
 @pytest.mark.parametrize("status", [StepStatus.READY, StepStatus.PARTLY])
 def test_what_is_ready_is_written_down_and_tried(status: StepStatus) -> None:
-    command = seen(at(ALTERING), status)
+    command = inspect(at(ALTERING), status)
     assert command.records == (StepIntended(at=NOW, index=ALTERING, undoing=False),)
     assert command.command == AttemptCommand(ALTER, FROZEN)
 
 
 def test_what_can_only_be_waited_for_is() -> None:
     for progress in (at(1), at(PROVING, SKIP), at(ALTERING)):
-        assert waits(seen(progress, StepStatus.NOT_YET))
+        assert waits(inspect(progress, StepStatus.NOT_YET))
     for progress in (at(1), at(PROVING, SKIP)):
-        assert waits(seen(progress, StepStatus.READY))
+        assert waits(inspect(progress, StepStatus.READY))
 
 
 @pytest.mark.parametrize(
@@ -133,25 +133,27 @@ def test_what_can_only_be_waited_for_is() -> None:
         (None, LIMITS.doubt_s),
     ],
 )
-def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
+def test_what_was_requested_has_time_to_show_before_it_is_requested_again(
     answer: AttemptResult | None, patience_s: float
 ) -> None:
     progress = at(ALTERING, sent=1, spent=1, answer=answer, requested_at=NOW, touched=CHANGED)
-    early = seen(progress, StepStatus.READY, NOW + patience_s - 0.1)
+    early = inspect(progress, StepStatus.READY, NOW + patience_s - 0.1)
     assert waits(early)
     assert isinstance(early.command, WaitCommand)
     text = f"it is so; the request has {patience_s:.0f} s to take effect"
     assert early.command.said == text
-    again = seen(progress, StepStatus.READY, NOW + patience_s)
+    again = inspect(progress, StepStatus.READY, NOW + patience_s)
     assert isinstance(again.command, AttemptCommand)
     assert again.progress.sent == 2
 
 
 def test_what_was_put_off_for_all_its_time_is_refused() -> None:
-    assert isinstance(seen(at(ALTERING, refused="409"), StepStatus.READY).command, AttemptCommand)
-    assert isinstance(seen(at(ALTERING, **WAITED), StepStatus.READY).command, AttemptCommand)
-    command = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), StepStatus.READY)
-    assert turns(command) == RESUMED
+    assert isinstance(
+        inspect(at(ALTERING, refused="409"), StepStatus.READY).command, AttemptCommand
+    )
+    assert isinstance(inspect(at(ALTERING, **WAITED), StepStatus.READY).command, AttemptCommand)
+    command = inspect(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), StepStatus.READY)
+    assert list_rollback(command) == RESUMED
     assert isinstance(command.records[0], RollbackStarted)
     assert (command.records[0].cause, command.records[0].said) == (PlanFailureCause.REFUSED, "409")
 
@@ -166,18 +168,18 @@ def test_what_was_put_off_for_all_its_time_is_refused() -> None:
         pytest.param(back(0), PlanStatus.IN_DOUBT, id="on-the-way-back-without-an-answer"),
     ],
 )
-def test_what_was_asked_for_often_enough_is_left_to_a_person(
+def test_what_was_requested_often_enough_is_left_to_an_operator(
     progress: PlanProgress, ended: PlanStatus
 ) -> None:
     spent = replace(progress, sent=3, spent=3, requested_at=0.0, touched=CHANGED)
     answer = "requested 3 times without effect: it is so"
-    assert over(seen(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, answer)
-    assert isinstance(seen(replace(spent, spent=2), StepStatus.READY).command, AttemptCommand)
+    assert over(inspect(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, answer)
+    assert isinstance(inspect(replace(spent, spent=2), StepStatus.READY).command, AttemptCommand)
 
 
 def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
     spent = at(STOPPING, sent=3, spent=3, answer=AttemptResult.ACK, touched=HALFWAY)
-    assert turns(seen(spent, StepStatus.READY)) == RESUMED
+    assert list_rollback(inspect(spent, StepStatus.READY)) == RESUMED
 
 
 @pytest.mark.parametrize(
@@ -191,10 +193,10 @@ def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
     ],
 )
 def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: bool) -> None:
-    command = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), StepStatus.NOT_YET)
+    command = inspect(at(1, touched=HALFWAY, **{**WAITED, **more}), StepStatus.NOT_YET)
     assert waits(command) is waiting
     if not waiting:
-        assert turns(command) == RESUMED
+        assert list_rollback(command) == RESUMED
         assert isinstance(command.records[0], RollbackStarted)
         report = f"not so after {LIMITS.step_s:.0f} s: it is so"
         assert (command.records[0].cause, command.records[0].said) == (
@@ -222,18 +224,18 @@ def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: 
 def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
     progress: PlanProgress, expected: PlanStatus | tuple[object, ...]
 ) -> None:
-    command = seen(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
+    command = inspect(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
     if isinstance(expected, PlanStatus):
         answer = f"not so after {NOW:.0f} s: it is so"
         assert over(command) == (expected, PlanFailureCause.TIMED_OUT, answer)
     else:
-        assert turns(command) == expected
+        assert list_rollback(command) == expected
 
 
 def test_looks_come_less_and_less_often() -> None:
     pauses, progress = [], at(1)
     for _ in range(9):
-        command = seen(progress, StepStatus.NOT_YET)
+        command = inspect(progress, StepStatus.NOT_YET)
         assert isinstance(command.command, WaitCommand)
         pauses.append(command.command.seconds)
         progress = command.progress
@@ -253,11 +255,15 @@ def test_looks_come_less_and_less_often() -> None:
 def test_where_somebody_else_was_nothing_more_is_changed(
     progress: PlanProgress, ended: PlanStatus
 ) -> None:
-    assert over(seen(progress, StepStatus.FOREIGN)) == (ended, PlanFailureCause.CHANGED, "it is so")
+    assert over(inspect(progress, StepStatus.FOREIGN)) == (
+        ended,
+        PlanFailureCause.CHANGED,
+        "it is so",
+    )
 
 
 def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> None:
-    assert turns(seen(at(ALTERING, touched=HALFWAY), StepStatus.FOREIGN)) == RESUMED
+    assert list_rollback(inspect(at(ALTERING, touched=HALFWAY), StepStatus.FOREIGN)) == RESUMED
 
 
 @pytest.mark.parametrize(
@@ -296,18 +302,18 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
 def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
     progress: PlanProgress, expected: PlanStatus | tuple[object, ...]
 ) -> None:
-    command = seen(progress, StepStatus.IMPOSSIBLE)
+    command = inspect(progress, StepStatus.IMPOSSIBLE)
     if isinstance(expected, PlanStatus):
         assert over(command) == (expected, PlanFailureCause.REFUSED, "it is so")
     else:
-        assert turns(command) == expected
+        assert list_rollback(command) == expected
 
 
 # --- attempts -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("answer", [AttemptResult.ACK, AttemptResult.IN_DOUBT])
-def test_what_was_asked_for_is_looked_at_anew(answer: AttemptResult) -> None:
+def test_what_was_requested_is_inspected_again(answer: AttemptResult) -> None:
     progress = at(ALTERING, sent=1, inspections=4, waited_s=5.0)
     command = move(progress, AttemptEvent(Outcome(answer, "so", definite=True)))
     assert command.records == (StepAnswered(at=NOW, answer=answer, said="so", definite=True),)
@@ -338,15 +344,15 @@ def test_offsets_are_read_back_before_a_refusal_to_change_them_counts() -> None:
     command = move(changed, AttemptEvent(Outcome(AttemptResult.NACK, "not to my taste")))
     assert [type(record) for record in command.records] == [StepAnswered]
     assert isinstance(command.command, InspectCommand)
-    results = seen(command.progress, StepStatus.READY)
+    results = inspect(command.progress, StepStatus.READY)
     assert [type(record) for record in results.records] == [StepAnswered, RollbackStarted]
-    assert turns(results) == RESUMED
+    assert list_rollback(results) == RESUMED
     assert isinstance(results.records[1], RollbackStarted)
     assert (results.records[1].cause, results.records[1].said) == (
         PlanFailureCause.REFUSED,
         "not to my taste",
     )
-    assert turns(seen(command.progress, StepStatus.PARTLY)) == RESTORED
+    assert list_rollback(inspect(command.progress, StepStatus.PARTLY)) == RESTORED
 
 
 def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_was() -> None:
@@ -354,13 +360,13 @@ def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_wa
         ALTERING, sent=3, spent=3, answer=AttemptResult.FAILED, touched=CHANGED, refused="500"
     )
     assert isinstance(
-        seen(replace(failed, requested_at=NOW), StepStatus.READY).command, WaitCommand
+        inspect(replace(failed, requested_at=NOW), StepStatus.READY).command, WaitCommand
     )
     ended = replace(failed, requested_at=0.0)
-    assert turns(seen(ended, StepStatus.READY)) == RESUMED
-    assert over(seen(ended, StepStatus.PARTLY))[0] is PlanStatus.IN_DOUBT
-    doubted = seen(replace(ended, doubt_until=1.0), StepStatus.READY)
-    assert turns(doubted) == RESTORED
+    assert list_rollback(inspect(ended, StepStatus.READY)) == RESUMED
+    assert over(inspect(ended, StepStatus.PARTLY))[0] is PlanStatus.IN_DOUBT
+    doubted = inspect(replace(ended, doubt_until=1.0), StepStatus.READY)
+    assert list_rollback(doubted) == RESTORED
 
 
 # --- nothing to be seen ---------------------------------------------------------------------------
@@ -369,7 +375,7 @@ AWAY = UnavailableEvent(PlanFailureCause.UNREACHABLE, "refused")
 FORBIDDEN = UnavailableEvent(PlanFailureCause.UNAUTHORISED, "403")
 
 
-def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
+def test_before_anything_was_begun_three_polls_without_effect_are_enough() -> None:
     progress = at(STOPPING)
     for unavailable in (1, 2):
         command = move(progress, AWAY)
@@ -381,7 +387,7 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
         PlanFailureCause.UNREACHABLE,
         "refused",
     )
-    assert seen(progress, StepStatus.NOT_YET).progress.failed_inspections == 0
+    assert inspect(progress, StepStatus.NOT_YET).progress.failed_inspections == 0
 
 
 @pytest.mark.parametrize(
@@ -393,7 +399,7 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
         pytest.param(back(), PlanStatus.PARKED, id="on-the-way-back"),
     ],
 )
-def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
+def test_what_was_begun_is_searched_for_as_long_as_a_step_may_take(
     progress: PlanProgress, ended: PlanStatus
 ) -> None:
     assert waits(move(replace(progress, failed_inspections=9), AWAY))
@@ -413,4 +419,4 @@ def test_who_is_not_allowed_to_look_does_not_look_again() -> None:
 def test_a_plan_that_has_ended_has_no_next_move() -> None:
     ended = PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said="done")
     with pytest.raises(AssertionError):
-        seen(at(STOPPING, ended=ended), StepStatus.DONE)
+        inspect(at(STOPPING, ended=ended), StepStatus.DONE)

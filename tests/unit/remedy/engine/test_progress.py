@@ -65,7 +65,7 @@ def at(index: int, plan: Plan = OWN, **more: object) -> PlanProgress:
     return PlanProgress(plan=plan, path=plan.steps, index=index, **more)  # type: ignore[arg-type]
 
 
-def asked(progress: PlanProgress, now: float, *answers: StepAnswered) -> PlanProgress:
+def attempt_again(progress: PlanProgress, now: float, *answers: StepAnswered) -> PlanProgress:
     """Once more, and what came of it."""
     result = apply_record(
         progress, StepIntended(at=now, index=progress.index, undoing=progress.undoing)
@@ -111,7 +111,7 @@ def test_a_proof_has_the_time_that_it_has_to_be_quiet_for_on_top(
     assert proving.over(60.0, now) is over
 
 
-def test_the_last_step_is_the_last_that_asks_for_anything() -> None:
+def test_the_last_step_is_the_last_that_requests_anything() -> None:
     assert [at(index, SKIP).last for index in range(8)] == [*[False] * 6, True, True]
     assert [at(index).last for index in range(5)] == [*[False] * 4, True]
 
@@ -180,7 +180,9 @@ def test_a_plan_is_opened_once() -> None:
 
 
 def test_a_request_is_counted_and_touches_its_step() -> None:
-    progress = asked(asked(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0)
+    progress = attempt_again(
+        attempt_again(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0
+    )
     assert (progress.sent, progress.spent, progress.requested_at, progress.heard_at) == (
         2,
         2,
@@ -188,7 +190,7 @@ def test_a_request_is_counted_and_touches_its_step() -> None:
         20.0,
     )
     assert (progress.answer, progress.touched) == (None, {ALTERING})
-    back = asked(replace(at(1), undoing=True), 10.0)
+    back = attempt_again(replace(at(1), undoing=True), 10.0)
     assert (back.sent, back.touched) == (1, frozenset())
 
 
@@ -205,39 +207,39 @@ def test_a_request_is_counted_and_touches_its_step() -> None:
 def test_when_it_was_stopped_is_known_of_what_is_to_run_again(
     plan: Plan, index: int, stopped_at: float, *, undoing: bool
 ) -> None:
-    progress = asked(replace(at(index, plan), undoing=undoing), 10.0)
+    progress = attempt_again(replace(at(index, plan), undoing=undoing), 10.0)
     assert progress.stopped_at == stopped_at
-    assert asked(progress, 20.0).stopped_at == stopped_at
+    assert attempt_again(progress, 20.0).stopped_at == stopped_at
 
 
-def test_an_answer_is_kept_and_whether_all_vouch_for_their_offsets() -> None:
-    def told(before: bool | None, text: bool | None) -> bool | None:
+def test_an_answer_is_retained_and_whether_all_vouch_for_their_offsets() -> None:
+    def judge(before: bool | None, text: bool | None) -> bool | None:
         answer = msgspec.structs.replace(ACK, definite=text)
         result = apply_record(at(ALTERING, definite=before), answer)
         assert result.answer is AttemptResult.ACK
         return result.definite
 
-    assert [told(None, None), told(None, True), told(None, False)] == [None, True, False]
-    assert [told(True, None), told(True, True), told(True, False)] == [True, True, False]
-    assert [told(False, None), told(False, True)] == [False, False]
+    assert [judge(None, None), judge(None, True), judge(None, False)] == [None, True, False]
+    assert [judge(True, None), judge(True, True), judge(True, False)] == [True, True, False]
+    assert [judge(False, None), judge(False, True)] == [False, False]
     undoing = replace(at(ALTERING), undoing=True)
     progress = apply_record(undoing, msgspec.structs.replace(ACK, definite=False))
     assert (progress.answer, progress.definite) == (AttemptResult.ACK, None)
 
 
 def test_without_an_answer_it_may_happen_until_the_latest_request_is_given_up() -> None:
-    first = asked(at(ALTERING), 10.0, DOUBT)
+    first = attempt_again(at(ALTERING), 10.0, DOUBT)
     assert (first.answer, first.doubt_until) == (AttemptResult.IN_DOUBT, 10.0 + LIMITS.doubt_s)
-    assert asked(first, 20.0, DOUBT).doubt_until == 20.0 + LIMITS.doubt_s
-    assert asked(first, 5.0, DOUBT).doubt_until == 10.0 + LIMITS.doubt_s
+    assert attempt_again(first, 20.0, DOUBT).doubt_until == 20.0 + LIMITS.doubt_s
+    assert attempt_again(first, 5.0, DOUBT).doubt_until == 10.0 + LIMITS.doubt_s
 
 
 @pytest.mark.parametrize("answers", [[LATER], [NO, READ_BACK]], ids=["later", "no"])
 def test_a_no_takes_its_request_back(answers: list[StepAnswered]) -> None:
-    none = asked(at(ALTERING), 10.0, *answers)
+    none = attempt_again(at(ALTERING), 10.0, *answers)
     assert (none.sent, none.spent, none.answer, none.touched) == (0, 0, None, frozenset())
     assert none.refused == answers[0].said
-    one = asked(asked(at(ALTERING), 10.0, DOUBT), 20.0, *answers)
+    one = attempt_again(attempt_again(at(ALTERING), 10.0, DOUBT), 20.0, *answers)
     assert (one.sent, one.spent, one.answer, one.touched) == (
         1,
         2,
@@ -248,7 +250,7 @@ def test_a_no_takes_its_request_back(answers: list[StepAnswered]) -> None:
 
 def test_a_no_on_the_way_back_leaves_what_the_plan_has_touched() -> None:
     back = replace(at(0, touched=frozenset({0, 3})), undoing=True)
-    assert asked(back, 10.0, NO).touched == {0, 3}
+    assert attempt_again(back, 10.0, NO).touched == {0, 3}
 
 
 @pytest.mark.parametrize(
@@ -269,7 +271,7 @@ def test_a_no_to_a_change_of_offsets_over_rest_is_read_back(
 ) -> None:
     subject = msgspec.structs.replace(OWN.subject, driver=driver, kind=kind)
     plan = msgspec.structs.replace(plan_of(step), subject=subject)
-    assert (ALTERING in asked(at(ALTERING, plan), 10.0, NO).touched) is read_back
+    assert (ALTERING in attempt_again(at(ALTERING, plan), 10.0, NO).touched) is read_back
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,7 @@ def test_a_no_to_a_change_of_offsets_over_rest_is_read_back(
         pytest.param(SKIP, 1, 90.0, id="of-no-person"),
     ],
 )
-def test_what_is_seen_may_be_of_one_request_and_another_may_yet_come(
+def test_what_is_observed_may_be_of_one_request_and_another_may_yet_come(
     plan: Plan, sent: int, late_until: float
 ) -> None:
     doubtful = at(1, plan, sent=sent, doubt_until=90.0, answer=AttemptResult.IN_DOUBT)
@@ -288,7 +290,7 @@ def test_what_is_seen_may_be_of_one_request_and_another_may_yet_come(
     assert (progress.index, progress.late_until, progress.doubt_until) == (2, late_until, 0.0)
 
 
-def test_a_step_that_is_next_begins_anew() -> None:
+def test_a_step_that_is_next_begins_again() -> None:
     worn = at(
         1,
         sent=1,
@@ -356,7 +358,7 @@ def test_what_another_waited_for_is_over_only_if_it_was_by_its_own_clock(
         ),
     ],
 )
-def test_what_another_asked_for_is_waited_for_anew(
+def test_what_another_requested_is_waited_for_again(
     answer: AttemptResult | None, doubt_until: float, expected: tuple[AttemptResult, float]
 ) -> None:
     sent = at(ALTERING, sent=1, answer=answer, doubt_until=doubt_until, heard_at=30.0)

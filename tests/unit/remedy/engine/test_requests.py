@@ -70,11 +70,11 @@ def test_what_is_shown_is_what_is_sent(step: AnyStep) -> None:
 @pytest.mark.parametrize(
     "step", [Settle(), Freeze(), Expect(PAIRS)], ids=lambda item: type(item).__name__
 )
-def test_what_only_looks_asks_for_nothing(step: AnyStep) -> None:
+def test_what_only_looks_requests_nothing(step: AnyStep) -> None:
     assert build_step_request(NAME, step) is None
 
 
-def test_a_request_is_told_on_a_line_with_its_exact_body() -> None:
+def test_a_request_is_reported_on_a_line_with_its_exact_body() -> None:
     request = build_step_request("sink", Alter(PAIRS[:1]))
     assert request is not None
     assert request.said == (

@@ -95,13 +95,13 @@ def test_nothing_was_changed_where_the_first_step_is_refused(bench):
 @pytest.mark.parametrize(
     ("error", "code"), [(AccessDenied("lab", "403"), 6), (TargetUnreachable("lab", "refused"), 7)]
 )
-def test_a_place_that_cannot_be_seen_is_left_alone(bench, error, code):
+def test_a_place_that_cannot_be_observed_is_left_alone(bench, error, code):
     bench.driver.blind = lambda: error
     result = bench.runner().run(plan_of())
     assert (result.ending, result.exit_code) == (PlanStatus.UNCHANGED, code)
 
 
-def test_a_place_out_of_sight_for_a_moment_is_looked_at_again(bench):
+def test_a_place_out_of_sight_for_a_moment_is_inspected_again(bench):
     errors = [TargetUnreachable("lab", "refused")] * 2
     bench.driver.blind = lambda: errors.pop() if errors else None
     assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
@@ -114,7 +114,7 @@ def test_another_cluster_behind_the_same_address_is_left_alone(bench):
     assert bench.world.writes == []
 
 
-def test_a_request_that_is_put_off_is_made_again(bench):
+def test_a_request_that_is_put_off_is_recreated(bench):
     answers = [Outcome(AttemptResult.RETRY, "rebalancing")] * 4
     bench.driver.misbehave = lambda step: answers.pop() if answers else None
     assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
@@ -133,7 +133,7 @@ def test_a_change_without_an_answer_that_shows_is_made_once(bench):
     assert [step for _, step in bench.world.writes].count(ALTER) == 1
 
 
-def test_a_change_without_an_answer_is_not_made_again_before_it_had_its_time(bench):
+def test_a_change_without_an_answer_is_not_recreated_before_it_had_its_time(bench):
     tried = []
 
     def lost(step):
@@ -171,7 +171,7 @@ def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
     assert bench.world.state is RequestedState.RUNNING
 
 
-def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench):
+def test_offsets_that_somebody_else_changed_after_us_are_left_to_an_operator(bench):
     def meddle(step):
         if isinstance(step, Alter):
             bench.world.do(step)
@@ -186,7 +186,7 @@ def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench)
     assert not any(isinstance(record, RollbackStarted) for record in bench.journal.records("p1"))
 
 
-def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a_person(bench):
+def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_requests_an_operator(bench):
     bench.driver.misbehave = lambda step: (
         Outcome(AttemptResult.NACK, "no") if step == ToState(RequestedState.RUNNING) else None
     )
@@ -196,7 +196,7 @@ def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a
     assert "resume the connector: no" in result.said
 
 
-def test_a_change_that_lands_while_it_is_refused_the_second_time_is_seen_to_be_done(bench):
+def test_a_change_that_lands_while_it_is_refused_the_second_time_is_observed_to_be_done(bench):
     answers = [ResponseTimeout("lab", "no answer"), Outcome(AttemptResult.NACK, "no")]
 
     def second_refused(step):
@@ -310,10 +310,10 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
     assert bench.clock.now() - begun_at < 300.0
 
 
-def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(bench):
+def test_who_stood_still_after_a_poll_inspects_again_before_it_requests_anything(bench):
     poll, observed = bench.driver.inspect, []
 
-    def stands_still_once(step, frozen):
+    def freeze_once(step, frozen):
         result = poll(step, frozen)
         if step == ALTER:
             observed.append(bench.clock.now())
@@ -322,7 +322,7 @@ def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(be
         return result
 
     requests = []
-    bench.driver.inspect = stands_still_once
+    bench.driver.inspect = freeze_once
     bench.driver.misbehave = lambda step: (
         requests.append(bench.clock.now()) if step == ALTER else None
     )
@@ -332,14 +332,14 @@ def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(be
 
 
 def test_who_stood_still_until_all_time_was_over_has_the_connector_run_again_all_the_same(bench):
-    def stands_still(step):
+    def freeze(step):
         if step != ToState(RequestedState.RUNNING):
             return None
         bench.clock.advance(600.0)
         bench.world.do_later(3.0, lambda: bench.world.do(step))
         return Outcome(AttemptResult.ACK, "accepted")
 
-    bench.driver.misbehave = stands_still
+    bench.driver.misbehave = freeze
     assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert bench.world.state is RequestedState.RUNNING
 
@@ -389,7 +389,7 @@ def test_the_second_interruption_ends_the_process_and_the_journal_has_what_it_di
     assert bench.journal.open_plan("lab", "orders") == "p1"
 
 
-def test_a_bug_half_way_does_not_keep_from_people_what_it_leaves_behind(bench):
+def test_a_bug_half_way_does_not_keep_from_operators_what_it_leaves_behind(bench):
     def bug(step):
         if isinstance(step, Alter):
             raise ZeroDivisionError
@@ -419,10 +419,10 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
 
 
 def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(bench):
-    def left(answer):
+    def break_pipe(answer):
         raise BrokenPipeError
 
-    bench.told = type("Left", (), {"append": staticmethod(left)})()
+    bench.told = type("Left", (), {"append": staticmethod(break_pipe)})()
     assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
 
 

@@ -59,7 +59,7 @@ class Ruin(Bench):
     def died(self) -> None:
         self.use(Fuse())
 
-    def watch(self, plan: Plan) -> None:
+    def verify_requests(self, plan: Plan) -> None:
         """Hold every request against the journal, and let the process end before and after it."""
         carry_out = self.driver.carry_out
 
@@ -120,7 +120,7 @@ def judge(ruin: Ruin, plan: Plan, result: PlanResult | None) -> None:
 
 def moments(tmp_path: Path, plan: Plan, recheck=None) -> int:
     ruin = Ruin(tmp_path / "count")
-    ruin.watch(plan)
+    ruin.verify_requests(plan)
     ruin.until_it_ends(plan, None, recheck=recheck)
     return ruin.fuse.seen
 
@@ -149,7 +149,7 @@ def test_a_process_that_ends_anywhere_leaves_what_the_next_one_finishes_or_puts_
     for moment in range(1, moments(tmp_path, plan) + 1):
         ruin = next(ruins)
         ruin.world.state = original
-        ruin.watch(plan)
+        ruin.verify_requests(plan)
         result = ruin.until_it_ends(plan, moment)
         judge(ruin, plan, result)
         assert result is None or result.over
@@ -164,7 +164,7 @@ def test_two_processes_that_end_anywhere_one_after_the_other_leave_no_half(ruins
         while True:
             second += 1
             ruin = next(ruins)
-            ruin.watch(plan)
+            ruin.verify_requests(plan)
             result = ruin.until_it_ends(plan, first, second)
             judge(ruin, plan, result)
             assert result is None or result.over
@@ -177,7 +177,7 @@ def test_a_process_that_ends_on_its_way_back_is_followed_by_one_that_goes_on_bac
     refusal = lambda frozen: ("no",)  # noqa: E731
     for moment in range(1, moments(tmp_path, plan, refusal) + 1):
         ruin = next(ruins)
-        ruin.watch(plan)
+        ruin.verify_requests(plan)
         result = ruin.until_it_ends(plan, moment, recheck=refusal)
         judge(ruin, plan, result)
         assert result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}
@@ -215,7 +215,7 @@ class Weather:
             case _:
                 return Outcome(AttemptResult.NACK, "no") if self.chance.random() < 0.3 else None
 
-    def sight(self) -> ClientError | None:
+    def draw_error(self) -> ClientError | None:
         if self.calm or self.chance.random() > self.badness / 3:
             return None
         return TargetUnreachable("lab", "not now")
@@ -235,9 +235,9 @@ def test_in_any_weather_nothing_is_left_half_done_without_a_word(tmp_path, seed)
     )
     ruin.world.state = original
     weather = Weather(ruin, chance, badness=chance.choice([0.1, 0.4, 0.8, 1.0]))
-    ruin.driver.misbehave, ruin.driver.blind = weather.request, weather.sight
+    ruin.driver.misbehave, ruin.driver.blind = weather.request, weather.draw_error
     plan = plan_of(original=original)
-    ruin.watch(plan)
+    ruin.verify_requests(plan)
     fuses = [chance.randrange(1, 40) for _ in range(chance.randrange(4))]
     recheck = (lambda frozen: ("no",)) if chance.random() < 0.1 else None
     result = ruin.until_it_ends(plan, *fuses, recheck=recheck)
@@ -247,7 +247,7 @@ def test_in_any_weather_nothing_is_left_half_done_without_a_word(tmp_path, seed)
         assert f"plan recover {plan.plan_id}" in result.said
     # At most three requests for each of the plan's steps, and for each on the way back.
     assert ruin.requests - put_off(ruin, plan) <= 3 * 2 * 3 * (len(fuses) + 1)
-    assert steps_done(ruin) <= {*plan.steps, *way_back_of(plan), *halves(plan)}
+    assert steps_done(ruin) <= {*plan.steps, *list_rollback(plan), *halves(plan)}
     recovered_in_calm(ruin, weather, plan)
 
 
@@ -260,7 +260,7 @@ def steps_done(ruin: Ruin) -> set[AnyStep]:
     return {step for _, step in ruin.world.writes}
 
 
-def way_back_of(plan: Plan) -> tuple[AnyStep, ...]:
+def list_rollback(plan: Plan) -> tuple[AnyStep, ...]:
     pairs = tuple(replace_offset(pair) for pair in ALTER.pairs)
     return (Alter(pairs), ToState(plan.original))
 
@@ -270,7 +270,7 @@ def replace_offset(pair):
 
 
 def halves(plan: Plan) -> tuple[AnyStep, ...]:
-    back = way_back_of(plan)[0]
+    back = list_rollback(plan)[0]
     return (Alter(ALTER.pairs[:1]), Alter(back.pairs[:1]))
 
 
@@ -323,7 +323,7 @@ def test_a_creation_that_ends_anywhere_is_finished_or_leaves_nothing_but_the_rem
         moment += 1
         ruin = next(ruins)
         ruin.world.state = None
-        ruin.watch(plan)
+        ruin.verify_requests(plan)
         result = ruin.until_it_ends(plan, moment)
         ruin.settle()
         endings.add(None if result is None else result.ending)

@@ -65,7 +65,7 @@ class Ends:
         return unanswered
 
 
-class NoSight:
+class UnreachableInputs:
     server_time = None
 
     def __getattr__(self, name: str) -> Any:
@@ -97,7 +97,7 @@ class Looker:
     def __init__(self, polls: Iterator[Snapshot]) -> None:
         self.clock, self.more, self._now = VirtualClock(), polls, next(polls)
         self.gatherer = FactsCollector(
-            client_of=cast(Any, lambda _: NoSight()),
+            client_of=cast(Any, lambda _: UnreachableInputs()),
             brokers=cast(Brokers, Ends()),
             snapshot=lambda: self._now,
             fleet=fleet_state.FleetState(),
@@ -111,33 +111,33 @@ class Looker:
         self.clock.advance(seconds)
         self._now = next(self.more, self._now)
 
-    def behind(self, case: RemediationCase) -> int | None:
+    def count_unread(self, case: RemediationCase) -> int | None:
         return self.gatherer._count_unread(case)
 
 
 def test_before_offsets_are_set_it_waits_for_what_others_wrote_just_now():
     looker = Looker(iter([read_to(9, 5), read_to(10, 4), read_to(10, 5)]))
-    assert looker.behind(CASE) == 0
+    assert looker.count_unread(CASE) == 0
 
 
 def test_it_waits_for_so_long_and_no_longer():
     looker = Looker(iter([read_to(9, 5)]))
     began = looker.clock.now()
-    assert looker.behind(CASE) == 1
+    assert looker.count_unread(CASE) == 1
     assert TAIL_S_MAX <= looker.clock.now() - began < TAIL_S_MAX + 1
 
 
 def test_where_nothing_is_stopped_yet_nothing_is_waited_for():
     looker = Looker(iter([read_to(8, 5), read_to(10, 5)]))
-    assert looker.behind(replace(CASE, altering=False)) == 2
+    assert looker.count_unread(replace(CASE, altering=False)) == 2
 
 
 def test_a_tail_that_is_not_there_is_not_known():
-    assert Looker(iter([replace(read_to(), inputs=())])).behind(CASE) is None
+    assert Looker(iter([replace(read_to(), inputs=())])).count_unread(CASE) is None
 
 
 def test_how_far_the_topic_is_read_does_not_matter_to_a_sink():
-    assert Looker(iter([read_to(8, 5)])).behind(replace(CASE, found=SINKS)) == 0
+    assert Looker(iter([read_to(8, 5)])).count_unread(replace(CASE, found=SINKS)) == 0
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])

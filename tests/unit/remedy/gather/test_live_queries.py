@@ -42,7 +42,7 @@ def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
     return results
 
 
-def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_when_they_are(
+def test_clients_that_nobody_needed_for_a_while_are_given_back_and_recreated_when_they_are(
     admins: list[_Admin],
 ) -> None:
     clock = VirtualClock()

@@ -194,7 +194,7 @@ def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker,
         assert answer.reason == "ambiguous_window"
 
 
-def test_a_topic_that_was_created_again_since_the_first_look_names_nothing(broker):
+def test_a_topic_that_was_created_again_since_the_first_poll_names_nothing(broker):
     written(broker, GOOD, BAD, GOOD)
     polling = finder(broker)
     assert isinstance(polling.find(case(), now(sink_pair(1)), sinks()), IdentifiedRecord)
@@ -208,31 +208,31 @@ def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
     written(broker, GOOD, GOOD, GOOD)
     polling = finder(broker)
 
-    def found(config: dict[str, str], count: int) -> IdentifiedRecord | NoIdentification:
+    def locate(config: dict[str, str], count: int) -> IdentifiedRecord | NoIdentification:
         return polling.find(case(BY_PUT, run(count)), now(sink_pair(1), config=config), sinks())
 
-    assert isinstance(found(CONVERTERS, 3), NoIdentification)
+    assert isinstance(locate(CONVERTERS, 3), NoIdentification)
     # The configuration is another one by now, and the trace is still that of before.
-    assert isinstance(found(ONE_BY_ONE, 3), NoIdentification)
-    assert isinstance(found(ONE_BY_ONE, 4), NoIdentification)
-    answer = found(ONE_BY_ONE, 5)
+    assert isinstance(locate(ONE_BY_ONE, 3), NoIdentification)
+    assert isinstance(locate(ONE_BY_ONE, 4), NoIdentification)
+    answer = locate(ONE_BY_ONE, 5)
     assert isinstance(answer, IdentifiedRecord), answer
     assert answer.method == "one_at_a_time"
 
 
-def test_a_sink_that_moved_once_more_up_to_its_record_stands_there(broker):
+def test_a_sink_that_moved_once_more_up_to_its_record_is_there(broker):
     written(broker, GOOD, GOOD, GOOD)
     polling = finder(broker)
 
-    def found(
+    def locate(
         config: dict[str, str], committed: int, count: int
     ) -> IdentifiedRecord | NoIdentification:
         stuck = run(count, f"{TOPIC}-9", moved=True)  # another position never moved
         return polling.find(case(BY_PUT, stuck), now(sink_pair(committed), config=config), sinks())
 
     for config, committed, count in ((CONVERTERS, 0, 3), (ONE_BY_ONE, 0, 3), (ONE_BY_ONE, 1, 4)):
-        assert isinstance(found(config, committed, count), NoIdentification)
-    answer = found(ONE_BY_ONE, 1, 5)
+        assert isinstance(locate(config, committed, count), NoIdentification)
+    answer = locate(ONE_BY_ONE, 1, 5)
     assert isinstance(answer, IdentifiedRecord), answer
     assert answer.record.offset == 1
 
@@ -272,14 +272,14 @@ def test_a_mirrors_large_record_is_held_against_the_topic_that_it_copies_to(brok
     assert (answer.record.offset, answer.method) == (1, "size")
 
 
-def test_what_connect_does_not_tell_names_nothing(broker):
+def test_what_connect_does_not_report_names_nothing(broker):
     nothing = LiveConnectorState(None, None, None, None, 3.0)
     answer = finder(broker).find(case(), nothing, sinks())
     assert isinstance(answer, NoIdentification)
     assert answer.reason == "not_told"
 
 
-def test_a_source_of_its_own_kind_is_left_to_a_person(broker):
+def test_a_source_of_its_own_kind_is_left_to_an_operator(broker):
     pair = PartitionOffset('{"filename":"/data/in.txt"}', '{"position":7}')
     snapshot = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
     answer = finder(broker).find(case(), now(pair), snapshot)
@@ -291,7 +291,7 @@ def test_a_source_of_its_own_kind_is_left_to_a_person(broker):
     ("target", "reason"),
     [(2, None), (1, "not_one_record"), (3, "not_one_record")],
 )
-def test_what_a_person_names_is_one_record_that_is_there(broker, target, reason):
+def test_what_an_operator_names_is_one_record_that_is_there(broker, target, reason):
     written(broker, GOOD, GOOD, GOOD)
     answer = finder(broker).named(case(), now(sink_pair(1)), sinks(), sink_pair(target))
     assert (None if isinstance(answer, IdentifiedRecord) else answer.reason) == reason
@@ -304,7 +304,7 @@ class StallingReader:
         raise IncompleteRead("east/orders-0", "read up to 1 of 3 in 20 s", LogWindow((), 1, 3, 0))
 
 
-def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
+def test_what_an_operator_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
     request = finder(broker)
     request._open_reader = lambda *_, **__: nullcontext(StallingReader())
     answer = request.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))

@@ -34,7 +34,7 @@ def run(count: int, *same: str, first_at: float = 100.0, moved: bool = False) ->
     )
 
 
-def test_failures_count_from_when_a_configuration_was_first_seen():
+def test_failures_count_from_when_a_configuration_was_first_observed():
     status = FailurePositions()
     assert status.failures_under(WHOSE, "batches", run(3)) == 0
     assert status.failures_under(WHOSE, "one by one", run(3)) == 0
@@ -81,7 +81,7 @@ def test_a_configuration_that_was_another_one_in_between_is_new_again():
     assert status.failures_under(WHOSE, "one by one", run(6)) == 0
 
 
-def test_connectors_are_told_apart():
+def test_connectors_are_distinguished():
     status = FailurePositions()
     status.failures_under(WHOSE, "one by one", run(1))
     assert status.failures_under(("west", "d"), "one by one", run(5)) == 0
@@ -107,7 +107,7 @@ def test_what_moved_once_and_failed_again_where_it_is_has_not_moved():
     assert status.moved(WHOSE, run(5, "orders-1", moved=True), AT_9) is False
 
 
-def test_a_new_run_begins_anew():
+def test_a_new_run_begins_again():
     status = FailurePositions()
     status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
     assert status.moved(WHOSE, run(5, "x", first_at=300.0, moved=True), AT_7) is True

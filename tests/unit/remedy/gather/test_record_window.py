@@ -38,6 +38,7 @@ from tests.unit.remedy.stalled_connectors import (
     GOOD,
     ID,
     Failed,
+    build_subject,
     letter,
     log_line,
     mirror,
@@ -45,7 +46,6 @@ from tests.unit.remedy.stalled_connectors import (
     record,
     sink,
     sink_pair,
-    standing,
 )
 
 OTHER = TopicPartition("orders", 1)
@@ -163,10 +163,10 @@ def find(world: World, subject: object, **limits: object) -> object:
 
 UNCOMMITTED_ONLY = SinkFacts(converters=BY_JSON, read_committed=False)
 COMMITTED_ONLY = SinkFacts(converters=BY_JSON, read_committed=True)
-STILL = sink(standing(sink_pair(2)), facts=UNCOMMITTED_ONLY)
+STILL = sink(build_subject(sink_pair(2)), facts=UNCOMMITTED_ONLY)
 
 
-def found(world: World, subject: object = STILL, **limits: object) -> str:
+def locate(world: World, subject: object = STILL, **limits: object) -> str:
     """The method, or the reason."""
     answer = find(world, subject, **limits)  # type: ignore[arg-type]
     return answer.method if isinstance(answer, IdentifiedRecord) else answer.reason
@@ -184,17 +184,17 @@ def test_a_sinks_window_is_read_from_what_is_committed():
 def test_every_reader_is_closed():
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD)})
     find(world, STILL)
-    find(world, sink(standing(sink_pair(2))))
+    find(world, sink(build_subject(sink_pair(2))))
     assert world.opened == world.closed == 3
 
 
 @pytest.mark.parametrize(
     "subject",
     [
-        sink(standing(sink_pair(2)), failure=None),
-        sink(standing(sink_pair(2)), failure=Failed(veto="auth")),
-        sink(standing(PartitionOffset("{}", "{}"))),
-        mirror(standing(mirror_pair(2)), failure=Failed("timeout")),
+        sink(build_subject(sink_pair(2)), failure=None),
+        sink(build_subject(sink_pair(2)), failure=Failed(veto="auth")),
+        sink(build_subject(PartitionOffset("{}", "{}"))),
+        mirror(build_subject(mirror_pair(2)), failure=Failed("timeout")),
         OpaqueSubject("c", "x", PartitionOffset('{"filename":"f"}', '{"position":1}')),
     ],
 )
@@ -209,57 +209,61 @@ def test_no_partition_is_read_that_moves_or_has_nothing_to_read():
     third = TopicPartition("orders", 2)
     world.logs[third] = of(0, GOOD, GOOD, partition=third)
     subject = sink(
-        standing(sink_pair(2)),
-        standing(sink_pair(1, OTHER)),
-        standing(sink_pair(0, third), moved=True),
+        build_subject(sink_pair(2)),
+        build_subject(sink_pair(1, OTHER)),
+        build_subject(sink_pair(0, third), moved=True),
         facts=UNCOMMITTED_ONLY,
     )
-    assert found(world, subject) == "decode"
+    assert locate(world, subject) == "decode"
     assert [requests[0] for requests in world.asked] == [AT]
 
 
 def test_no_more_is_read_than_the_connector_takes_at_once():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, batch_max=2)
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, BAD)})
-    assert found(world, sink(standing(sink_pair(2)), facts=facts)) == "decode"
+    assert locate(world, sink(build_subject(sink_pair(2)), facts=facts)) == "decode"
     assert world.asked[0][2] == 2
 
 
 def test_more_at_once_than_is_read_here_names_nothing():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, batch_max=5_000)
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, GOOD, GOOD)})
-    subject = sink(standing(sink_pair(2)), facts=facts)
-    assert found(world, subject, records=3) == "window_too_large"
-    assert found(world, subject) == "decode"
+    subject = sink(build_subject(sink_pair(2)), facts=facts)
+    assert locate(world, subject, records=3) == "window_too_large"
+    assert locate(world, subject) == "decode"
 
 
 def test_all_windows_together_have_to_fit():
     large = b'"' + b"x" * 1_000 + b'"'
     world = World({AT: of(0, GOOD, GOOD, BAD, large, large)})
-    assert found(world) == "decode"
-    assert found(world, bytes=1_500) == "window_too_large"
+    assert locate(world) == "decode"
+    assert locate(world, bytes=1_500) == "window_too_large"
     world.logs[OTHER] = of(0, GOOD, GOOD, partition=OTHER)
-    both = sink(standing(sink_pair(2)), standing(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY)
-    assert found(world, both) == "decode"
-    assert found(world, both, bytes=50) == "window_not_read"
+    both = sink(
+        build_subject(sink_pair(2)), build_subject(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY
+    )
+    assert locate(world, both) == "decode"
+    assert locate(world, both, bytes=50) == "window_not_read"
 
 
 def test_all_reads_together_have_their_time():
     world = World({AT: of(0, GOOD, GOOD, BAD), OTHER: of(0, GOOD, partition=OTHER)}, read_s=60.0)
-    both = sink(standing(sink_pair(2)), standing(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY)
-    assert found(world, both) == "decode"
+    both = sink(
+        build_subject(sink_pair(2)), build_subject(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY
+    )
+    assert locate(world, both) == "decode"
     assert [requests[4] for requests in world.asked] == [20.0, 20.0]
-    assert found(world, both, total_s=60.0) == "window_not_read"
-    assert found(world, both, total_s=70.0) == "decode"
+    assert locate(world, both, total_s=60.0) == "window_not_read"
+    assert locate(world, both, total_s=70.0) == "decode"
     assert world.asked[-1][4] == 10.0
 
 
-def test_where_too_many_stand_still_none_is_looked_at():
+def test_where_too_many_stand_still_none_is_inspected():
     world = World({})
-    many = [standing(sink_pair(2, TopicPartition("orders", n))) for n in range(65)]
-    assert found(world, sink(*many)) == "too_many_partitions"
+    many = [build_subject(sink_pair(2, TopicPartition("orders", n))) for n in range(65)]
+    assert locate(world, sink(*many)) == "too_many_partitions"
     assert world.asked == []
-    assert found(world, mirror(*[standing(mirror_pair(2, TopicPartition("o", n))) for n in
+    assert locate(world, mirror(*[build_subject(mirror_pair(2, TopicPartition("o", n))) for n in
                                  range(65)])) == "too_many_partitions"  # fmt: skip
 
 
@@ -280,13 +284,13 @@ def test_what_cannot_be_read_is_said(error, word):
 
 def test_a_record_that_is_named_is_not_skipped_while_those_after_it_do_not_come_in_time():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, logs_records=True)
-    subject = sink(standing(sink_pair(2)), facts=facts, log=log_line(2))
+    subject = sink(build_subject(sink_pair(2)), facts=facts, log=log_line(2))
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, BAD)})
-    assert found(world, subject) == "more_than_one_record_fails"
+    assert locate(world, subject) == "more_than_one_record_fails"
     world.logs[AT].stalls_at = 3
-    assert found(world, subject) == "window_not_read"
+    assert locate(world, subject) == "window_not_read"
     world.logs[AT].stalls_at = 5
-    assert found(world, subject) == "more_than_one_record_fails"
+    assert locate(world, subject) == "more_than_one_record_fails"
 
 
 @pytest.mark.parametrize("stalls_at", [2, 3])
@@ -294,7 +298,7 @@ def test_a_corrupt_record_of_which_bytes_or_followers_do_not_come_is_not_known_t
     stalls_at,
 ):
     torn = of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}), stalls_at=stalls_at)
-    answer = find(World({AT: torn}), mirror(standing(mirror_pair(1))))
+    answer = find(World({AT: torn}), mirror(build_subject(mirror_pair(1))))
     assert isinstance(answer, NoIdentification)
     assert (answer.reason, answer.said) == (
         "window_not_read",
@@ -304,61 +308,63 @@ def test_a_corrupt_record_of_which_bytes_or_followers_do_not_come_is_not_known_t
 
 def test_a_log_that_begins_later_and_one_that_ends_earlier_are_not_read():
     late = Log([record(7, BAD)], start=7)
-    assert found(World({AT: late})) == "log_start_past_position"
-    assert found(World({AT: of(0, GOOD)})) == "position_past_end"
-    assert found(World({AT: of(0, GOOD, GOOD)})) == "nothing_to_read"
+    assert locate(World({AT: late})) == "log_start_past_position"
+    assert locate(World({AT: of(0, GOOD)})) == "position_past_end"
+    assert locate(World({AT: of(0, GOOD, GOOD)})) == "nothing_to_read"
 
 
 def test_a_sink_of_committed_records_is_handed_no_aborted_ones():
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, aborted=frozenset({2}))})
-    committed = sink(standing(sink_pair(2)), facts=COMMITTED_ONLY)
-    assert found(world, committed) == "gap_at_committed"
-    assert found(world, STILL) == "decode"
+    committed = sink(build_subject(sink_pair(2)), facts=COMMITTED_ONLY)
+    assert locate(world, committed) == "gap_at_committed"
+    assert locate(world, STILL) == "decode"
 
 
 def test_behind_a_transaction_that_is_open_a_sink_of_committed_records_reads_nothing():
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, stable_end=2)})
-    assert found(world, sink(standing(sink_pair(2)), facts=COMMITTED_ONLY)) == "nothing_to_read"
+    assert (
+        locate(world, sink(build_subject(sink_pair(2)), facts=COMMITTED_ONLY)) == "nothing_to_read"
+    )
     assert world.asked == []
 
 
 def test_whether_a_sink_reads_aborted_records_matters_only_where_there_are_some():
-    nobody_knows = sink(standing(sink_pair(2)))
-    assert found(World({AT: of(0, GOOD, GOOD, BAD, GOOD)}), nobody_knows) == "decode"
+    nobody_knows = sink(build_subject(sink_pair(2)))
+    assert locate(World({AT: of(0, GOOD, GOOD, BAD, GOOD)}), nobody_knows) == "decode"
     some = World({AT: of(0, GOOD, GOOD, BAD, GOOD, aborted=frozenset({3}))})
-    assert found(some, nobody_knows) == "isolation_unknown"
+    assert locate(some, nobody_knows) == "isolation_unknown"
 
 
 def test_partitions_without_an_offset_are_other_places_to_look():
     world = World({AT: of(0, GOOD, GOOD, GOOD), OTHER: of(0, GOOD, partition=OTHER)})
     transform = Failed("transform", "transform")
-    subject = sink(standing(sink_pair(2)), failure=transform, facts=UNCOMMITTED_ONLY)
-    assert found(world, subject) == "ambiguous_window"
+    subject = sink(build_subject(sink_pair(2)), failure=transform, facts=UNCOMMITTED_ONLY)
+    assert locate(world, subject) == "ambiguous_window"
     world.logs[OTHER] = of(0, partition=OTHER)
-    assert found(world, subject) == "only_record"
+    assert locate(world, subject) == "only_record"
 
 
 def test_where_there_are_too_many_of_them_nothing_is_known_of_others():
     world = World({AT: of(0, GOOD, GOOD, GOOD)})
     world.logs |= {TopicPartition("orders", n): of(0) for n in range(1, 67)}
     transform = Failed("transform", "transform")
-    subject = sink(standing(sink_pair(2)), failure=transform, facts=UNCOMMITTED_ONLY)
-    assert found(world, subject) == "ambiguous_window"
+    subject = sink(build_subject(sink_pair(2)), failure=transform, facts=UNCOMMITTED_ONLY)
+    assert locate(world, subject) == "ambiguous_window"
 
 
 def test_topics_of_which_nothing_was_committed_are_too():
     more = TopicPartition("letters", 0)
     world = World({AT: of(0, GOOD, GOOD, GOOD), more: of(0, GOOD, partition=more)})
     subject = sink(
-        standing(sink_pair(2)),
+        build_subject(sink_pair(2)),
         failure=Failed("transform", "transform"),
         facts=UNCOMMITTED_ONLY,
         topics=frozenset({"letters"}),
     )
-    assert found(world, subject) == "ambiguous_window"
+    assert locate(world, subject) == "ambiguous_window"
 
 
-def test_the_newest_dead_letters_are_asked():
+def test_the_newest_dead_letters_are_queried():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, dead_letters="letters")
     letters = [
         RawRecord("letters", 0, n, 0, 1, "create", None, b"x", letter(n, stage="TRANSFORMATION"))
@@ -366,12 +372,12 @@ def test_the_newest_dead_letters_are_asked():
     ]
     world = World({AT: of(0, GOOD, GOOD, GOOD, GOOD), LETTERS: Log(letters)})
     subject = sink(
-        standing(sink_pair(2)),
+        build_subject(sink_pair(2)),
         failure=Failed("transform", "transform"),
         facts=facts,
         letters_kafka="east",
     )
-    assert found(world, subject, letters=1) == "dead_letter"
+    assert locate(world, subject, letters=1) == "dead_letter"
     assert world.asked[-1][:3] == (LETTERS, 2, 1)
     world.logs[LETTERS].stalls_at = 2
     answer = find(world, subject, letters=1)
@@ -382,7 +388,7 @@ def test_the_newest_dead_letters_are_asked():
 def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
     world = World({AT: of(0, GOOD, GOOD, b"x" * 2_000, GOOD)})
     subject = mirror(
-        standing(mirror_pair(1), remote="east.orders"),
+        build_subject(mirror_pair(1), remote="east.orders"),
         failure=Failed("producer_size", "producer_send"),
         facts=MirrorFacts(alias="east", compressed=False),
         target_kafka="west",
@@ -392,12 +398,12 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
     assert (answer.record.offset, answer.method) == (2, "size")
     assert ("message_bytes_max", "west", "east.orders") in world.asked
     world.largest = None
-    assert found(world, subject) == "size_not_conclusive"
+    assert locate(world, subject) == "size_not_conclusive"
 
 
 def test_what_cannot_be_read_is_read_without_its_checksum_and_what_follows_with_it():
     world = World({AT: of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}))})
-    answer = find(world, mirror(standing(mirror_pair(1))))
+    answer = find(world, mirror(build_subject(mirror_pair(1))))
     assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "checksum")
     assert answer.sha256 == world.logs[AT].records[2].sha256
@@ -405,21 +411,24 @@ def test_what_cannot_be_read_is_read_without_its_checksum_and_what_follows_with_
 
 def test_a_batch_that_is_corrupt_as_a_whole_is_not_skipped_record_by_record():
     world = World({AT: of(0, GOOD, GOOD, b"torn", b"torn", corrupt=frozenset({2, 3}))})
-    assert found(world, mirror(standing(mirror_pair(1)))) == "corrupt_batch"
+    assert locate(world, mirror(build_subject(mirror_pair(1)))) == "corrupt_batch"
 
 
 def test_a_corrupt_record_at_the_end_of_its_log_has_nothing_after_it():
     world = World({AT: of(0, GOOD, GOOD, b"torn", corrupt=frozenset({2}))})
-    assert found(world, mirror(standing(mirror_pair(1)))) == "checksum"
+    assert locate(world, mirror(build_subject(mirror_pair(1)))) == "checksum"
 
 
 def test_a_forged_line_of_the_log_names_no_record_that_can_be_converted():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, logs_records=True)
     world = World({AT: of(0, GOOD, GOOD, GOOD, BAD)})
     lines = f"{log_line(3)}\n{log_line(2)}"
-    assert found(world, sink(standing(sink_pair(2)), facts=facts, log=lines)) == "methods_disagree"
-    only_forged = sink(standing(sink_pair(2)), facts=facts, log=log_line(2))
-    assert found(world, only_forged) == "methods_disagree"
+    assert (
+        locate(world, sink(build_subject(sink_pair(2)), facts=facts, log=lines))
+        == "methods_disagree"
+    )
+    only_forged = sink(build_subject(sink_pair(2)), facts=facts, log=log_line(2))
+    assert locate(world, only_forged) == "methods_disagree"
 
 
 # --- real readers ---------------------------------------------------------------------------------
@@ -461,7 +470,7 @@ def find_in_real(broker: MockBroker, subject: object) -> object:
 def test_real_readers_find_a_bad_record_in_a_real_log(broker):
     for value in (GOOD, GOOD, BAD, GOOD):
         broker.produce("orders", b"k", value)
-    answer = find_in_real(broker, sink(standing(sink_pair(2))))
+    answer = find_in_real(broker, sink(build_subject(sink_pair(2))))
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.to.offset) == (2, '{"kafka_offset":3}')
 
@@ -471,7 +480,7 @@ def test_real_readers_find_a_corrupt_record_in_a_real_log(broker):
     torn = batch(in_batch(b"k", b"torn"), crc_flipped=1)
     for stored in (torn, batch(in_batch(b"k", b"after"))):
         store(broker.bootstrap, "orders", 0, stored)
-    answer = find_in_real(broker, mirror(standing(mirror_pair(0))))
+    answer = find_in_real(broker, mirror(build_subject(mirror_pair(0))))
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "checksum")
 

@@ -35,39 +35,52 @@ BACK = replace(RUNS, at=4.0)
 BEGUN = StateChange(4.0, "unassigned", worker="b:8083", generation=4)
 
 
-def told(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> Snapshot:
+def build_snapshot(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> Snapshot:
     lists = ConnectorListView("lab", 0.0, (None, None), (), (), deleted_at=deleted_at or {})
     history = StateHistory("lab", "files", None, changes)
     return replace(EMPTY_SNAPSHOT, histories=(history,) if changes else (), lists=(lists,))
 
 
-def life(snapshot: Snapshot) -> str:
+def read_incarnation(snapshot: Snapshot) -> str:
     return compute_incarnation(snapshot, ("lab", "files"))
 
 
-def asked(snapshot: Snapshot) -> StatePin | None:
+def compare_pin(snapshot: Snapshot) -> StatePin | None:
     pin = pin_state("running", (RUNS,))
     return compare_state(pin, "running", find_state_changes(snapshot, ("lab", "files")))
 
 
 @pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
 def test_a_status_that_is_taken_back_alone_ends_no_life(changes):
-    assert life(told(*changes)) == life(told(RUNS))
+    assert read_incarnation(build_snapshot(*changes)) == read_incarnation(build_snapshot(RUNS))
 
 
-def test_a_worker_that_let_go_before_tells_of_a_deletion():
-    incarnations = {life(told(RUNS)), life(told(RUNS, LET_GO, GONE, BEGUN))}
-    incarnations.add(life(told(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0))))
+def test_a_worker_that_let_go_before_reports_a_deletion():
+    incarnations = {
+        read_incarnation(build_snapshot(RUNS)),
+        read_incarnation(build_snapshot(RUNS, LET_GO, GONE, BEGUN)),
+    }
+    incarnations.add(
+        read_incarnation(build_snapshot(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0)))
+    )
     assert len(incarnations) == 3
 
 
-def test_lists_that_agree_tell_of_a_deletion():
-    assert life(told(RUNS, deleted_at={"files": 7.0})) != life(told(RUNS))
-    assert life(told(RUNS, deleted_at={"another": 7.0})) == life(told(RUNS))
+def test_lists_that_agree_report_a_deletion():
+    assert read_incarnation(build_snapshot(RUNS, deleted_at={"files": 7.0})) != read_incarnation(
+        build_snapshot(RUNS)
+    )
+    assert read_incarnation(build_snapshot(RUNS, deleted_at={"another": 7.0})) == read_incarnation(
+        build_snapshot(RUNS)
+    )
 
 
-def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
-    assert asked(told(RUNS, GONE, BACK)) == asked(told(RUNS, GONE)) == asked(told(RUNS))
+def test_a_status_that_is_lost_and_written_again_is_nobodys_request():
+    assert (
+        compare_pin(build_snapshot(RUNS, GONE, BACK))
+        == compare_pin(build_snapshot(RUNS, GONE))
+        == compare_pin(build_snapshot(RUNS))
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,8 +88,8 @@ def test_a_status_that_is_lost_and_written_again_is_nobodys_wish():
     [(BACK,), (GONE, replace(BACK, worker="b:8083")), (LET_GO, GONE, BACK)],
     ids=["restarted", "elsewhere", "created-again"],
 )
-def test_another_start_is_somebodys_wish(later):
-    assert asked(told(RUNS, *later)) != asked(told(RUNS))
+def test_another_start_is_somebodys_request(later):
+    assert compare_pin(build_snapshot(RUNS, *later)) != compare_pin(build_snapshot(RUNS))
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -91,7 +104,9 @@ def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 @pytest.mark.parametrize(("restarted_at", "count"), [(900.0, 0), (1100.0, 1)])
-def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, restarted_at, count):
+def test_a_restart_of_ours_is_without_effect_after_the_last_failure_was_read(
+    skew_s, restarted_at, count
+):
     """A worker's clock says when that failure was; a restart before it is counted with the run."""
     run = FailureRun("lab", "files", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
     incident: Any = SimpleNamespace(

@@ -67,7 +67,7 @@ def test_a_deletion_that_was_before_the_plan_is_not_held_against_it():
     assert [RECREATED[number].at for number in find_deletions(RECREATED)] == [140.0]
 
 
-def test_lists_that_agree_tell_of_a_deletion_since():
+def test_lists_that_agree_report_a_deletion_since():
     pin = pin_state("running", ())
     assert compare_incarnation("first", pin, (), unlisted_at=[7.0], created_at=6.0) == "7.0"
     assert compare_incarnation("7.0", pin, (), unlisted_at=[7.0], created_at=8.0) == "7.0"
@@ -116,7 +116,7 @@ def test_the_stop_of_the_plan_itself_is_left_out_whatever_clock_wrote_it(skew_s)
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
-def test_what_others_asked_for_is_told_by_its_place_in_the_topic(skew_s):
+def test_what_others_requested_is_reported_by_its_place_in_the_topic(skew_s):
     """Two workers write a connector's statuses, each by a clock of its own."""
     runs = StateChange(1000.0, "running")
     toggled = (
@@ -130,7 +130,7 @@ def test_what_others_asked_for_is_told_by_its_place_in_the_topic(skew_s):
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
-def test_a_deletion_is_told_by_its_place_in_the_topic(skew_s):
+def test_a_deletion_is_reported_by_its_place_in_the_topic(skew_s):
     runs = StateChange(1000.0, "running")
     deleted = (StateChange(1100.0 + skew_s, "unassigned"), StateChange(1101.0 + skew_s, DELETED))
     pin = pin_state("running", (runs,))
@@ -139,7 +139,7 @@ def test_a_deletion_is_told_by_its_place_in_the_topic(skew_s):
     assert compare_incarnation("first", pin, (*deleted, runs)) == "first"
 
 
-def test_a_record_that_was_not_seen_to_follow_another_is_later_if_no_clock_explains_it():
+def test_a_record_that_was_not_observed_to_follow_another_is_later_if_no_clock_explains_it():
     pin = pin_state("running", (StateChange(1000.0, "running", generation=4),))
     within = (StateChange(1600.0, "running", generation=4),)
     assert compare_state(pin, "running", within) is None
@@ -152,7 +152,7 @@ def test_a_record_that_was_not_seen_to_follow_another_is_later_if_no_clock_expla
     assert compare_state(pin, "running", stopped) is None
 
 
-def test_a_request_that_rest_told_before_the_topic_is_the_pinned_one():
+def test_a_request_that_rest_reported_before_the_topic_is_the_pinned_one():
     pin = pin_state("paused", RUNS)
     paused = (*RUNS, StateChange(101.0, "paused"))
     assert compare_state(pin, "paused", paused) == pin

@@ -21,9 +21,9 @@ from tests.unit.remedy.permitting_facts import (
     CONNECTOR,
     NOW,
     POLICY,
+    build_standing_facts,
     changed,
     facts,
-    standing,
 )
 
 RESTART, STOP, SKIP, RESTORE = (
@@ -230,10 +230,10 @@ ROWS = (
 ELSEWHERE = {"unmanaged", "restored_by_a_person"}
 
 
-def made(row: Row) -> tuple[GuardFacts, Policy]:
+def build_row(row: Row) -> tuple[GuardFacts, Policy]:
     """The policy is also the one that the plan was made under, unless that is what is changed."""
     policy = replace(POLICY, **row.policy)
-    base = standing if row.stage is ALTER else facts
+    base = build_standing_facts if row.stage is ALTER else facts
     inputs = {"policy_sha256": policy.sha256} | row.changes
     return base(row.action, row.kind, **inputs), policy
 
@@ -246,7 +246,7 @@ def against(answers: tuple[guards.GuardAnswer, ...]) -> dict[str, GuardResult]:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.guard}-{row.stage}-{row.action}")
 def test_a_guard_denies_what_no_other_denies(row):
-    inputs, policy = made(row)
+    inputs, policy = build_row(row)
     answers = guards.evaluate(inputs, policy, row.stage, by_person=row.action is RESTORE)
     expected = {row.guard, *row.also}
     if row.kind is SubjectKind.SOURCE or row.action is RESTORE:
@@ -264,7 +264,7 @@ def test_every_guard_has_a_row():
 @pytest.mark.parametrize("kind", [SubjectKind.SINK, SubjectKind.MIRROR])
 @pytest.mark.parametrize("action", [RESTART, STOP, SKIP])
 def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
-    base = standing if stage is ALTER else facts
+    base = build_standing_facts if stage is ALTER else facts
     answers = guards.evaluate(base(action, kind), POLICY, stage, by_person=False)
     assert against(answers) == {}
     assert guards.derive_permission(answers) is Permission.ACT
@@ -278,8 +278,8 @@ def test_what_failed_as_a_whole_may_be_started_again_or_stopped(action, stage):
 
 
 @pytest.mark.parametrize("kind", SubjectKind)
-def test_a_persons_restore_passes(kind):
-    answers = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
+def test_an_operators_restore_passes(kind):
+    answers = guards.evaluate(build_standing_facts(RESTORE, kind), POLICY, ALTER, by_person=True)
     assert guards.derive_permission(answers) is Permission.ACT
 
 
@@ -320,7 +320,7 @@ BARELY: dict[Stage, dict[str, Any]] = {
 
 @pytest.mark.parametrize("stage", Stage)
 def test_what_is_just_enough_is_enough(stage):
-    base = standing if stage is ALTER else facts
+    base = build_standing_facts if stage is ALTER else facts
     answers = guards.evaluate(base(**BARELY[stage]), POLICY, stage, by_person=False)
     assert against(answers) == {}
 
@@ -343,7 +343,7 @@ def test_a_fact_that_is_not_known_is_no_answer(guard, name):
     for stage in guard.stages:
         action = next(item for item in Action if item in guard.actions)
         kind = next(subject_kind for subject_kind in SubjectKind if subject_kind in guard.kinds)
-        base = standing if stage is ALTER else facts
+        base = build_standing_facts if stage is ALTER else facts
         inputs = base(action, kind, **{name: None})
         answers = guards.evaluate(inputs, POLICY, stage, by_person=False)
         (own,) = (answer for answer in answers if answer.guard == guard.name)
@@ -359,7 +359,7 @@ def test_every_fact_is_needed_by_some_guard_or_said_to_be_optional():
 
 
 @pytest.mark.parametrize("guard", guards.GUARDS, ids=lambda guard: guard.name)
-def test_a_guard_asks_for_facts_as_they_are_and_not_for_guesses_of_them(guard):
+def test_a_guard_requests_facts_as_they_are_and_not_for_guesses_of_them(guard):
     hints: dict[str, Any] = {}
     for group in fields(facts()):
         held = getattr(facts(), group.name)
@@ -381,11 +381,11 @@ def test_a_guard_asks_for_facts_as_they_are_and_not_for_guesses_of_them(guard):
 # --- whose plans are held back --------------------------------------------------------------------
 
 
-def test_a_persons_plan_needs_neither_evidence_nor_budget_and_nothing_else_is_spared():
+def test_an_operators_plan_needs_neither_evidence_nor_budget_and_nothing_else_is_spared():
     rows = [row for row in ROWS if row.action is SKIP and row.kind is not SubjectKind.SOURCE]
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in rows:
-        inputs, policy = made(row)
+        inputs, policy = build_row(row)
         answer = against(guards.evaluate(inputs, policy, row.stage, by_person=True))
         assert (row.guard in answer) == (reach[row.guard] is GuardReach.EVERYONE), row
 
@@ -394,7 +394,7 @@ def test_what_only_holds_back_the_automatic_is_proposed():
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in ROWS:
         if reach[row.guard] is GuardReach.AUTOMATIC:
-            inputs, policy = made(row)
+            inputs, policy = build_row(row)
             answers = guards.evaluate(inputs, policy, row.stage, by_person=False)
             assert guards.derive_permission(answers) is Permission.PROPOSE, row
             approved = changed(inputs, approval=APPROVED)
@@ -402,7 +402,7 @@ def test_what_only_holds_back_the_automatic_is_proposed():
             assert guards.derive_permission(answers) is Permission.ACT, row
 
 
-def test_what_would_be_done_is_told_apart_from_what_would_not():
+def test_what_would_be_done_is_distinguished_from_what_would_not():
     policy = Policy(skip_safe=POLICY.skip_safe)
     inputs = facts(policy_sha256=policy.sha256)
     answers = guards.evaluate(inputs, policy, PLAN, by_person=False)
@@ -411,7 +411,7 @@ def test_what_would_be_done_is_told_apart_from_what_would_not():
     assert guards.derive_permission(answers) is Permission.NO
 
 
-def test_nothing_is_permitted_that_no_guard_was_asked_about():
+def test_nothing_is_permitted_that_no_guard_was_queried_about():
     assert guards.evaluate(facts(Action.NOTIFY), POLICY, PLAN, by_person=True) == ()
     assert guards.derive_permission(()) is Permission.NO
 
@@ -423,8 +423,8 @@ def test_approving_does_not_help_where_the_record_is_not_known():
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_nobody_but_a_person_restores(stage):
-    inputs = standing(RESTORE)
+def test_nobody_but_an_operator_restores(stage):
+    inputs = build_standing_facts(RESTORE)
     assert "restored_by_a_person" in against(
         guards.evaluate(inputs, POLICY, stage, by_person=False)
     )
@@ -437,7 +437,7 @@ def test_nobody_but_a_person_restores(stage):
 # --- what needs a closer look ---------------------------------------------------------------------
 
 
-def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen():
+def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_observed():
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
     inputs = facts(operator_managed=None, policy_sha256=unsaid.sha256)
     answers = guards.evaluate(inputs, unsaid, PLAN, by_person=False)
@@ -456,7 +456,7 @@ def test_what_an_operator_keeps_is_changed_through_its_resource_where_nothing_sp
         assert against(answers) == {"operator": answer}
 
 
-def test_who_sets_a_resource_back_cannot_be_seen_and_has_to_be_said():
+def test_who_sets_a_resource_back_cannot_be_observed_and_has_to_be_said():
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
     inputs = facts(operator_managed=True, resource_problem="", policy_sha256=unsaid.sha256)
     answers = guards.evaluate(inputs, unsaid, PLAN, by_person=False)
@@ -559,7 +559,7 @@ def test_every_number_of_the_table_is_a_guard_or_is_said_to_be_elsewhere():
     )
 
 
-def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
+def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_rule():
     names = [guard.name for guard in guards.GUARDS]
     assert len(set(names)) == len(names)
     for guard in guards.GUARDS:
@@ -567,7 +567,7 @@ def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
         assert guard.law.count(". ") == 0, guard.name
 
 
-def test_the_table_shows_what_the_policy_asks_for():
+def test_the_table_shows_what_the_policy_requests():
     reports = {guard.name: guard for guard in guards.describe_guards(replace(POLICY, failures=7))}
     assert reports["repeated"].default == "7 failures, 600 s, 2 restarts"
     assert reports["repeated"].actions == (SKIP,)
@@ -621,6 +621,6 @@ def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
 
 
 def test_what_was_read_by_a_clock_that_is_a_second_ahead_was_read_now():
-    for stage, base in ((ADMIT, facts), (ALTER, standing)):
+    for stage, base in ((ADMIT, facts), (ALTER, build_standing_facts)):
         ahead = base(read_at=NOW + 1.0, bounds_read_at=NOW + 1.0, stopped_at=NOW + 1.0)
         assert against(guards.evaluate(ahead, POLICY, stage, by_person=False)) == {}

@@ -69,7 +69,7 @@ def test_they_are_found_oldest_first_with_what_they_hold(tmp_path):
     assert [retained.connectors for retained in summary] == [(("b", 0),), (("a", 2),)]
 
 
-def test_their_entries_are_as_connect_would_be_told(tmp_path):
+def test_their_entries_are_as_connect_would_be_reported(tmp_path):
     path = backups.write_backup(tmp_path, connector="orders", pairs=PAIRS, at=AT).path
     assert backups.parse_entries(path.read_bytes()) == tuple(
         ("orders", pair.partition, pair.offset) for pair in PAIRS

@@ -64,7 +64,7 @@ def written(folder: Path, incarnations: list[str]) -> JournalIndex:
 
 
 @given(lives=st.lists(st.sampled_from(sorted(LIVES)), max_size=8))
-def test_every_plan_is_told_of_and_only_those_not_over_are_kept(lives, tmp_path_factory):
+def test_every_plan_is_reported_and_only_those_not_over_are_retained(lives, tmp_path_factory):
     ledger = written(tmp_path_factory.mktemp("ledger"), lives)
     try:
         whole = [
@@ -86,7 +86,7 @@ def test_a_hundred_plans_that_are_over_leave_a_fold_as_small_as_none(tmp_path):
     ledger.journal.close()
 
 
-def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
+def test_a_request_is_known_by_its_key_when_its_plan_is_over(tmp_path):
     ledger = JournalIndex(tmp_path)
     by, no = skip_of().created_by, PlanRejected(at=AT, by="ada", because="no")
     ledger.journal.append("p1", [proposed("p1", key="k"), no])
@@ -100,7 +100,7 @@ def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
     ledger.journal.close()
 
 
-def test_there_is_nothing_to_tell_of_a_plan_that_is_none(tmp_path):
+def test_there_is_nothing_to_report_a_plan_that_is_none(tmp_path):
     ledger = JournalIndex(tmp_path)
     assert ledger.dossier("p1") is None
     assert list(ledger.newest()) == []

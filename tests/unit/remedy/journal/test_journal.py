@@ -253,7 +253,7 @@ with Journal(Path(sys.argv[1])).at_work("lab", "orders", "noon"):
 """
 
 
-def test_a_process_at_work_is_told_from_one_that_has_ended(folder):
+def test_a_process_at_work_is_distinguished_from_one_that_has_ended(folder):
     with closing(begun(folder)) as journal:
         process = subprocess.Popen(
             [sys.executable, "-c", AT_WORK, str(folder)],

@@ -38,9 +38,9 @@ from tests.unit.remedy.stalled_connectors import (
     GOOD,
     JSON,
     STRING,
+    build_subject,
     record,
     sink_pair,
-    standing,
     values,
     window,
 )
@@ -225,7 +225,7 @@ def test_a_truth_value_is_one_byte(raw: bytes, expected: ConversionVerdict) -> N
         (b"", ConversionVerdict.UNKNOWN, "not decoded: no frame that every version has"),
     ],
 )
-def test_of_what_has_its_schema_in_a_registry_only_the_frame_is_looked_at(
+def test_of_what_has_its_schema_in_a_registry_only_the_frame_is_inspected(
     raw: bytes | None, expected: ConversionVerdict, why: str
 ) -> None:
     check = check_conversion(Converter(AVRO), raw)
@@ -312,7 +312,7 @@ def test_what_stands_elsewhere_is_not_known(settings: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["${file:/x:y}", "", "a b", "x" * 201, "a..b", "a.b\n"])
-def test_what_is_no_class_is_not_told(name: str) -> None:
+def test_what_is_no_class_is_not_reported(name: str) -> None:
     assert read_converters({"key.converter": name}).key.class_name in {None, "a.b"}
 
 
@@ -327,7 +327,7 @@ def test_of_a_worker_that_is_known_the_default_header_converter_is_known_too() -
     assert read_converters({}, {"header.converter": "${env:HEADERS}"}).header == Converter(None)
 
 
-def test_nothing_else_of_a_configuration_is_kept() -> None:
+def test_nothing_else_of_a_configuration_is_retained() -> None:
     converters = read_converters({"value.converter": JSON, "value.converter.basic.auth": "hunter2"})
     assert "hunter2" not in repr(converters)
     assert converters == ConnectorConverters(value=Converter(JSON, envelope=True))
@@ -342,7 +342,7 @@ FRAMED = b"\0\0\0\0\7row"
 
 def suspect(result: LogWindow) -> Suspect:
     return Suspect(
-        standing(sink_pair(0)), ReadPosition(AT, 0), PartitionReading(window=result), result
+        build_subject(sink_pair(0)), ReadPosition(AT, 0), PartitionReading(window=result), result
     )
 
 
@@ -363,11 +363,11 @@ def facts(
         pytest.param(window(record(0), read_to=5, end=9), False, id="less-than-a-batch"),
     ],
 )
-def test_all_is_seen_that_may_have_been_in_the_batch(result: LogWindow, *, whole: bool) -> None:
+def test_all_is_observed_that_may_have_been_in_the_batch(result: LogWindow, *, whole: bool) -> None:
     assert decode_suspects([suspect(result)], facts(batch=2), VALUE).whole is whole
 
 
-def test_no_more_records_than_a_batch_has_are_looked_at() -> None:
+def test_no_more_records_than_a_batch_has_are_inspected() -> None:
     result = decode_suspects(
         [suspect(values(0, GOOD, GOOD, BAD)), suspect(values(7, GOOD))],
         facts(key=Converter(STRING), batch=2),
@@ -457,7 +457,7 @@ def test_of_a_record_that_not_all_converters_are_known_to_take_nothing_is_said()
         pytest.param(facts(*[Converter()] * 3), (CONVERTER, KEY, VALUE, HEADER), id="none-is"),
     ],
 )
-def test_a_stage_is_untold_where_nobody_knows_one_of_its_converters(
+def test_a_stage_is_unreported_where_nobody_knows_one_of_its_converters(
     by: SinkFacts, stages: tuple[str, ...]
 ) -> None:
     requests = (CONVERTER, KEY, VALUE, HEADER, PUT)

@@ -84,7 +84,7 @@ class _Worker(dict[str, str]):
         return super().get(name, default)
 
 
-def test_all_that_is_asked_of_a_worker_is_taken_from_its_properties() -> None:
+def test_all_that_is_queried_of_a_worker_is_taken_from_its_properties() -> None:
     worker = _Worker(**{f"{kind}.converter": JSON for kind in ("key", "value", "header")})
     read_sink_facts({}, worker)
     read_mirror_facts({}, worker)
@@ -142,7 +142,7 @@ def test_of_a_mirror_that_says_nothing_the_defaults_are_known() -> None:
     )
 
 
-def test_a_mirrors_consumer_may_be_told_without_naming_the_source() -> None:
+def test_a_mirrors_consumer_may_be_reported_without_naming_the_source() -> None:
     assert read_mirror_facts({"consumer.isolation.level": "read_committed"}).read_committed
 
 

@@ -67,7 +67,7 @@ def test_a_line_may_be_as_long_as_any_of_connects() -> None:
     assert parse_error_log(log_line(1234).ljust(LINE_CHARS_MAX + 1), "c") == frozenset()
 
 
-def test_what_a_record_quotes_of_a_line_is_seen_beside_the_true_one() -> None:
+def test_what_a_record_quotes_of_a_line_is_observed_beside_the_true_one() -> None:
     forged = f"DataException: {{\n{log_line(1230)}\n}}"
     error_log = parse_error_log(f"{log_line(1234)}\n{forged}", "c")
     assert {partition.offset for partition in error_log} == {1230, 1234}

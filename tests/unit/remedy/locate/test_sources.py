@@ -28,16 +28,16 @@ from tests.unit.remedy.stalled_connectors import (
     AT,
     ID,
     Failed,
+    build_readings,
+    build_subject,
     mirror,
     mirror_pair,
     record,
-    seen,
-    standing,
     window,
 )
 
 OTHER = TopicPartition("orders", 1)
-AT_41 = standing(mirror_pair(41))
+AT_41 = build_subject(mirror_pair(41))
 STILL = mirror(AT_41)
 LIMIT = 10_000
 
@@ -73,7 +73,7 @@ class Case:
     id: str
     expect: str
     subject: MirrorSubject = STILL
-    seen: dict = field(default_factory=lambda: seen(LARGE))
+    seen: dict = field(default_factory=lambda: build_readings(LARGE))
 
     @property
     def answer(self) -> IdentifiedRecord | NoIdentification:
@@ -91,35 +91,35 @@ MUST_NAME = [
     Case("of exactly that size, where the limit is not known", "size",
          too_large(12_000, facts=MirrorFacts(alias="east"))),
     Case("one in a hundred off the size that was named", "size", too_large(12_000),
-         seen(window(sized(42, 12_120)))),
+         build_readings(window(sized(42, 12_120)))),
     Case("one as large comes later, perhaps compressed, of the size before that", "size",
          too_large(12_000, facts=MirrorFacts(alias="east", request_max=LIMIT)),
-         seen(window(sized(42, 12_000), sized(43, 12_000)))),
+         build_readings(window(sized(42, 12_000), sized(43, 12_000)))),
     Case("beyond the broker's limit, not compressed, and one as large comes later", "size",
          too_large(None, facts=PLAIN),
-         seen(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
+         build_readings(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
     Case("one as large comes later", "size", too_large(12_000),
-         seen(window(sized(42, 12_000), sized(43, 12_000)))),
+         build_readings(window(sized(42, 12_000), sized(43, 12_000)))),
     Case("beyond the broker's limit, not compressed", "size", too_large(None, facts=PLAIN),
-         seen(LARGE, size_max=LIMIT)),
+         build_readings(LARGE, size_max=LIMIT)),
     Case("beyond the broker's limit, the only one there is", "size",
-         too_large(None, facts=PACKED), seen(LARGE, size_max=LIMIT)),
+         too_large(None, facts=PACKED), build_readings(LARGE, size_max=LIMIT)),
     Case("siblings have nothing of that size", "size",
-         too_large(12_000, standing(mirror_pair(5, OTHER))),
-         seen(LARGE) | seen(window(sized(6, 400, OTHER)), OTHER)),
+         too_large(12_000, build_subject(mirror_pair(5, OTHER))),
+         build_readings(LARGE) | build_readings(window(sized(6, 400, OTHER)), OTHER)),
     Case("siblings that move have", "size",
-         too_large(12_000, standing(mirror_pair(5, OTHER), moved=True)),
-         seen(LARGE) | seen(window(sized(6, 12_000, OTHER)), OTHER)),
+         too_large(12_000, build_subject(mirror_pair(5, OTHER), moved=True)),
+         build_readings(LARGE) | build_readings(window(sized(6, 12_000, OTHER)), OTHER)),
     Case("rows of another cluster's alias are nobody's", "size",
-         too_large(12_000, standing(mirror_pair(1, cluster="west")))),
+         too_large(12_000, build_subject(mirror_pair(1, cluster="west")))),
     Case("corrupt, while everything claims to run", "checksum",
-         seen=seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+         seen=build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
     Case("corrupt, and it failed for that, wherever it moves to", "checksum",
-         mirror(standing(mirror_pair(41), moved=None), failure=Failed("corrupt", "poll")),
-         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+         mirror(build_subject(mirror_pair(41), moved=None), failure=Failed("corrupt", "poll")),
+         build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
     Case("corrupt, and it failed for that", "checksum",
          mirror(AT_41, failure=Failed("corrupt", "poll")),
-         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+         build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
 ]
 
 MUST_NOT_NAME = [
@@ -129,88 +129,92 @@ MUST_NOT_NAME = [
          mirror(AT_41, failure=Failed("transform", "transform"))),
     Case("it runs and stands still, and all can be read", "probe_is_clean"),
     Case("it runs, and nobody knows whether it moves", "not_known_to_stand_still",
-         mirror(standing(mirror_pair(41), moved=None)),
-         seen(corrupt_at(42), salvaged=record(42), sound_after=True)),
+         mirror(build_subject(mirror_pair(41), moved=None)),
+         build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
     Case("corrupt, and nobody knows whether a sibling moves", "not_known_to_stand_still",
-         mirror(AT_41, standing(mirror_pair(5, OTHER), moved=None)),
-         seen(corrupt_at(42), salvaged=record(42), sound_after=True)
-         | seen(window(sized(6, 500, OTHER)), OTHER)),
+         mirror(AT_41, build_subject(mirror_pair(5, OTHER), moved=None)),
+         build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)
+         | build_readings(window(sized(6, 500, OTHER)), OTHER)),
     Case("too large by a hair, to the producer", "size_not_conclusive", too_large(10_000),
-         seen(window(sized(42, 10_000)))),
+         build_readings(window(sized(42, 10_000)))),
     Case("too large by a hair, to the broker", "size_not_conclusive",
          too_large(None, facts=PLAIN),
-         seen(window(sized(42, LIMIT + SLACK_BYTES)), size_max=LIMIT)),
+         build_readings(window(sized(42, LIMIT + SLACK_BYTES)), size_max=LIMIT)),
     Case("two in a hundred off the size that was named", "size_not_conclusive",
          too_large(12_250)),
     Case("just below the size that was named, where the limit is not known",
          "size_not_conclusive", too_large(12_001, facts=MirrorFacts(alias="east"))),
     Case("of the size that was named, and within the limit", "size_not_conclusive",
-         too_large(9_950), seen(window(sized(42, 9_950)))),
+         too_large(9_950), build_readings(window(sized(42, 9_950)))),
     Case("nobody knows the broker's limit", "size_not_conclusive", too_large(None, facts=PLAIN)),
     Case("two of them, perhaps compressed", "size_not_conclusive", too_large(None, facts=PACKED),
-         seen(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
+         build_readings(window(sized(42, 12_000), sized(43, 12_000)), size_max=LIMIT)),
     Case("one of them, perhaps compressed, and there is more to come", "size_not_conclusive",
          too_large(None, facts=MirrorFacts(alias="east")),
-         seen(window(sized(42, 12_000), end=9_000, read_to=43), size_max=LIMIT)),
-    Case("none is large", "size_not_conclusive", too_large(12_000), seen(window(sized(42, 500)))),
+         build_readings(window(sized(42, 12_000), end=9_000, read_to=43), size_max=LIMIT)),
+    Case("none is large", "size_not_conclusive", too_large(12_000),
+         build_readings(window(sized(42, 500)))),
     Case("the large one is not the first", "not_the_first_record", too_large(12_000),
-         seen(window(sized(42, 500), sized(43, 12_000)))),
+         build_readings(window(sized(42, 500), sized(43, 12_000)))),
     Case("large ones in two partitions", "more_than_one_partition",
-         too_large(12_000, standing(mirror_pair(5, OTHER))),
-         seen(LARGE) | seen(window(sized(6, 12_000, OTHER)), OTHER)),
+         too_large(12_000, build_subject(mirror_pair(5, OTHER))),
+         build_readings(LARGE) | build_readings(window(sized(6, 12_000, OTHER)), OTHER)),
     Case("large ones in two partitions, one of them not the first", "more_than_one_partition",
-         too_large(12_000, standing(mirror_pair(5, OTHER))),
-         seen(LARGE) | seen(window(sized(6, 500, OTHER), sized(7, 12_000, OTHER)), OTHER)),
+         too_large(12_000, build_subject(mirror_pair(5, OTHER))),
+         build_readings(LARGE) |
+         build_readings(window(sized(6, 500, OTHER), sized(7, 12_000, OTHER)), OTHER)),
     Case("it failed for a size, and what comes is corrupt", "window_corrupt", too_large(12_000),
-         seen(corrupt_at(43, sized(42, 12_000)))),
+         build_readings(corrupt_at(43, sized(42, 12_000)))),
     Case("it failed for a size, and what comes elsewhere is corrupt", "window_corrupt",
-         too_large(12_000, standing(mirror_pair(41, OTHER))),
-         seen(LARGE) | seen(corrupt_at(42), OTHER)),
+         too_large(12_000, build_subject(mirror_pair(41, OTHER))),
+         build_readings(LARGE) | build_readings(corrupt_at(42), OTHER)),
     Case("corrupt, and the next one too", "corrupt_batch",
-         seen=seen(corrupt_at(42), salvaged=record(42), sound_after=False)),
+         seen=build_readings(corrupt_at(42), salvaged=record(42), sound_after=False)),
     Case("corrupt, and nobody knows of the next one", "corrupt_batch",
-         seen=seen(corrupt_at(42), salvaged=record(42))),
+         seen=build_readings(corrupt_at(42), salvaged=record(42))),
     Case("corrupt, and nothing to copy", "cannot_copy",
-         seen=seen(corrupt_at(42), sound_after=True)),
+         seen=build_readings(corrupt_at(42), sound_after=True)),
     Case("corrupt, and what was saved is something else", "cannot_copy",
-         seen=seen(corrupt_at(42), salvaged=record(40), sound_after=True)),
+         seen=build_readings(corrupt_at(42), salvaged=record(40), sound_after=True)),
     Case("corrupt, after records that it did not copy", "not_the_first_record",
-         seen=seen(corrupt_at(43, record(42)), salvaged=record(43), sound_after=True)),
+         seen=build_readings(corrupt_at(43, record(42)), salvaged=record(43), sound_after=True)),
     Case("corrupt in two partitions", "corrupt_in_many",
-         mirror(AT_41, standing(mirror_pair(41, OTHER))),
-         seen(corrupt_at(42), salvaged=record(42), sound_after=True)
-         | seen(corrupt_at(42), OTHER, salvaged=record(42, partition=OTHER), sound_after=True)),
+         mirror(AT_41, build_subject(mirror_pair(41, OTHER))),
+         build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)
+         | build_readings(corrupt_at(42), OTHER, salvaged=record(42, partition=OTHER),
+                          sound_after=True)),
     Case("retention took what was next", "log_start_past_position", too_large(12_000),
-         seen(window(sized(50, 12_000), log_start=50))),
+         build_readings(window(sized(50, 12_000), log_start=50))),
     Case("the topic was created again", "topic_recreated", too_large(12_000),
-         seen(LARGE, topic_id="new")),
+         build_readings(LARGE, topic_id="new")),
     Case("the log ends earlier than before", "log_end_went_back",
-         mirror(standing(mirror_pair(41), end_seen=99), failure=refused(12_000), facts=KNOWN)),
+         mirror(build_subject(mirror_pair(41), end_seen=99), failure=refused(12_000), facts=KNOWN)),
     Case("past the end of the log", "position_past_end", too_large(12_000),
-         seen(window(end=41, read_to=42))),
-    Case("nothing to copy", "nothing_to_read", seen=seen(window(end=42, read_to=42))),
-    Case("nothing but markers to copy", "nothing_to_read", seen=seen(window(end=45, read_to=45))),
-    Case("it moves", "nothing_to_read", mirror(standing(mirror_pair(41), moved=True))),
-    Case("no offset at all", "nothing_to_read", mirror(standing(mirror_pair(None)))),
+         build_readings(window(end=41, read_to=42))),
+    Case("nothing to copy", "nothing_to_read", seen=build_readings(window(end=42, read_to=42))),
+    Case("nothing but markers to copy", "nothing_to_read",
+         seen=build_readings(window(end=45, read_to=45))),
+    Case("it moves", "nothing_to_read", mirror(build_subject(mirror_pair(41), moved=True))),
+    Case("no offset at all", "nothing_to_read", mirror(build_subject(mirror_pair(None)))),
     Case("none but another cluster's rows", "nothing_to_read",
-         mirror(standing(mirror_pair(41, cluster="west")))),
+         mirror(build_subject(mirror_pair(41, cluster="west")))),
     Case("it could not be read", "window_not_read",
          seen={AT: PartitionReading(topic_id=ID, unread="timeout")}),
     Case("it could not be read in time", "window_not_read",
-         seen=seen(window(end=99, read_to=42))),
+         seen=build_readings(window(end=99, read_to=42))),
     Case("two rows of one partition", "partition_twice",
-         mirror(AT_41, standing(PartitionOffset(
+         mirror(AT_41, build_subject(PartitionOffset(
              '{"cluster":"east","partition":0,"topic":"orders","x":1}', '{"offset":3}')))),
     Case("a partition that is no whole number", "offset_not_understood",
-         mirror(standing(PartitionOffset('{"cluster":"east","partition":0.0,"topic":"orders"}',
+         mirror(build_subject(PartitionOffset('{"cluster":"east","partition":0.0,"topic":"orders"}',
                               '{"offset":41}')))),
     Case("a topic that is a number", "offset_not_understood",
-         mirror(standing(PartitionOffset('{"cluster":"east","partition":0,"topic":7}',
+         mirror(build_subject(PartitionOffset('{"cluster":"east","partition":0,"topic":7}',
                               '{"offset":41}')))),
     Case("an offset without a record behind it", "offset_not_understood",
-         mirror(standing(mirror_pair(2**63 - 1)))),
+         mirror(build_subject(mirror_pair(2**63 - 1)))),
     Case("an offset that is a text", "offset_not_understood",
-         mirror(standing(PartitionOffset(mirror_pair(1).partition, '{"offset":"41"}')))),
+         mirror(build_subject(PartitionOffset(mirror_pair(1).partition, '{"offset":"41"}')))),
 ]
 # fmt: on
 
@@ -239,7 +243,7 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
         '{"cluster":"east","more":"x","partition":0,"topic":"orders"}', '{"offset":41,"z":1}'
     )
     answer = find_in_mirror(
-        mirror(standing(pair), failure=refused(12_000), facts=KNOWN), seen(LARGE)
+        mirror(build_subject(pair), failure=refused(12_000), facts=KNOWN), build_readings(LARGE)
     )
     assert isinstance(answer, IdentifiedRecord)
     assert answer.record == RecordLocation("east", "orders", ID, 0, 42)
@@ -248,8 +252,10 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
 
 
 @pytest.mark.parametrize(("size", "named"), [(12_000, "12000 bytes"), (None, "not named")])
-def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: str) -> None:
-    partition = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
+def test_what_was_refused_and_what_comes_later_is_reported(size: int | None, named: str) -> None:
+    partition = build_readings(
+        window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT
+    )
     evidence = find_in_mirror(too_large(size), partition).evidence
     assert {item.name: format_value(item) for item in evidence} == {
         "size that was refused": named,
@@ -259,7 +265,7 @@ def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: 
 
 
 def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
-    answer = find_in_mirror(too_large(12_000), seen(window(sized(47, 12_000))))
+    answer = find_in_mirror(too_large(12_000), build_readings(window(sized(47, 12_000))))
     assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 47
     assert answer.to.offset == '{"offset":47}'
@@ -267,13 +273,17 @@ def test_over_a_gap_the_first_record_that_there_is_counts() -> None:
 
 
 def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() -> None:
-    answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(45), sound_after=True))
+    answer = find_in_mirror(
+        STILL, build_readings(corrupt_at(42), salvaged=record(45), sound_after=True)
+    )
     assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 45
 
 
 def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
-    answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(42), sound_after=True))
+    answer = find_in_mirror(
+        STILL, build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)
+    )
     assert isinstance(answer, IdentifiedRecord)
     (item, _) = (entry for entry in answer.evidence if entry.name in {"checksum fails at", "copy"})
     assert item == EvidenceItem("checksum fails at", 42, "offset")
@@ -293,7 +303,7 @@ def test_larger_limits_come_first_and_tolerance_not_before_it_is_safe(
     version: tuple[int, ...] | None, expected: str
 ) -> None:
     subject = mirror(AT_41, failure=refused(12_000), facts=KNOWN, connect_version=version)
-    assert find_in_mirror(subject, seen(LARGE)).recommend == (
+    assert find_in_mirror(subject, build_readings(LARGE)).recommend == (
         recommendations.LARGER_REQUESTS,
         expected,
     )
@@ -338,7 +348,7 @@ OTHER_SHARD = PartitionOffset('{"shard":"a"}', '{"done":false,"seen":3,"token":"
         ("", PartitionOffset("null", None), "person_must_say", recommendations.ASK_THE_CONNECTOR),
     ],
 )
-def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
+def test_nothing_is_named_and_it_is_said_what_an_operator_would_have_to_give(
     class_name: str, pair: PartitionOffset, reason: str, remedy: str
 ) -> None:
     answer = explain_unsupported_source(OpaqueSubject("c", class_name, pair))
@@ -365,7 +375,7 @@ def test_mirrormakers_own_pulse_has_nothing_to_skip(class_name: str, partition: 
     assert other.reason == "person_must_say"
 
 
-def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
+def test_fields_of_an_offset_are_reported_in_the_order_of_their_names() -> None:
     results = [
         explain_unsupported_source(OpaqueSubject("c", "x", PartitionOffset('{"a":"b"}', offset)))
         for offset in ('{"token":"x","seq":1,"at":2}', None)
@@ -376,7 +386,7 @@ def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
     ]
 
 
-def test_values_of_offsets_are_not_told() -> None:
+def test_values_of_offsets_are_not_reported() -> None:
     answer = explain_unsupported_source(
         OpaqueSubject("c", "x", PartitionOffset('{"a":"b"}', '{"token":"hunter2"}'))
     )

@@ -69,7 +69,7 @@ def approved(*records: AnyRecord, **more: object) -> PlanApproved | DecisionRefu
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_how_a_plan_stands_its_newest_turn_tells(status: str) -> None:
+def test_how_a_plan_stands_its_newest_turn_reports(status: str) -> None:
     history = known(*LIVES[status])
     assert (history.status, history.void) == (
         (PlanStatus.EXPIRED, True) if status == VOID else (status, False)
@@ -95,7 +95,7 @@ def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:
     assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).status is PlanStatus.RUNNING
 
 
-def test_what_was_said_last_is_kept() -> None:
+def test_what_was_said_last_is_retained() -> None:
     assert [known(*LIVES[status]).said for status in LIVES] == [
         "",
         "",
@@ -112,7 +112,7 @@ def test_what_was_said_last_is_kept() -> None:
     )
 
 
-def test_a_plan_of_the_toolbox_runs_without_a_proposal_and_never_lapses() -> None:
+def test_a_plan_of_the_toolbox_runs_without_a_proposal_and_never_expires() -> None:
     history = known(OPENED)
     assert (history.status, history.proposed, history.expires_at) == (
         PlanStatus.RUNNING,
@@ -143,7 +143,7 @@ def test_of_a_plan_without_a_beginning_nothing_is_known() -> None:
         ),
     ],
 )
-def test_exactly_the_plan_that_was_seen_is_approved_in_time_by_somebody_else(
+def test_exactly_the_plan_that_was_observed_is_approved_in_time_by_somebody_else(
     more: dict[str, object], expected: DecisionRefusal | None
 ) -> None:
     by, now = str(more.get("by", "bob")), float(str(more.get("now", 50.0)))
@@ -158,7 +158,7 @@ def test_only_what_is_proposed_is_approved(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_what_has_not_begun_is_rejected_or_lapses(status: str) -> None:
+def test_what_has_not_begun_is_rejected_or_expires(status: str) -> None:
     no = reject_plan(LIVES[status], by="bob", because="no", now=50.0)
     late = withdraw_plan(LIVES[status], void=True, said="over", now=50.0)
     if status in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
@@ -169,7 +169,7 @@ def test_what_has_not_begun_is_rejected_or_lapses(status: str) -> None:
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_what_runs_is_asked_to_go_back_once(status: str) -> None:
+def test_what_runs_is_ordered_to_go_back_once(status: str) -> None:
     request = request_abort(LIVES[status], by="bob", because="no", now=50.0)
     if status != PlanStatus.RUNNING:
         assert request is DecisionRefusal.NOT_RUNNING

@@ -111,7 +111,7 @@ def test_a_change_in_doubt_is_waited_for_whatever_the_time_is(bench):
 
 
 @pytest.mark.parametrize("status", [StepStatus.FOREIGN, StepStatus.NOT_YET])
-def test_a_skip_that_is_not_seen_to_help_ends_as_that_and_stops_nothing(bench, status):
+def test_a_skip_that_is_not_observed_to_help_ends_as_that_and_stops_nothing(bench, status):
     bench.world.proven = StepInspection(status, "it failed again, still at 8")
     result = bench.runner().run(skip_of())
     assert result.ending is PlanStatus.INEFFECTIVE
@@ -122,7 +122,7 @@ def test_a_skip_that_is_not_seen_to_help_ends_as_that_and_stops_nothing(bench, s
 
 
 def test_a_skip_that_nobody_can_see_any_more_is_no_success(bench):
-    def blind():
+    def lose_connection():
         running = [step for _, step in bench.world.writes if isinstance(step, ToState)][1:]
         return (
             TargetUnreachable("lab", "down")
@@ -130,16 +130,16 @@ def test_a_skip_that_nobody_can_see_any_more_is_no_success(bench):
             else None
         )
 
-    bench.driver.blind = blind
+    bench.driver.blind = lose_connection
     result = bench.runner().run(skip_of())
     assert result.ending is not PlanStatus.SUCCEEDED
 
 
 def test_an_aborted_plan_goes_back_even_from_an_offset_that_is_set(bench):
-    def asked():
+    def abort():
         return AbortEvent("ada: no") if bench.world.offsets == {PARTITION: NEXT} else None
 
-    result = bench.runner(asked=asked).run(skip_of())
+    result = bench.runner(asked=abort).run(skip_of())
     # The offset is seen to be set, and before the connector is asked to run again it is put back.
     assert result.ending is PlanStatus.RESTORED
     assert bench.world.offsets == {PARTITION: AT}
@@ -147,13 +147,13 @@ def test_an_aborted_plan_goes_back_even_from_an_offset_that_is_set(bench):
 
 
 def test_a_plan_that_is_aborted_while_it_proves_itself_goes_on(bench):
-    def asked():
+    def abort():
         running = bench.world.state is RequestedState.RUNNING and bench.world.offsets == {
             PARTITION: NEXT
         }
         return AbortEvent("ada: no") if running else None
 
-    assert bench.runner(asked=asked).run(skip_of()).ending is PlanStatus.SUCCEEDED
+    assert bench.runner(asked=abort).run(skip_of()).ending is PlanStatus.SUCCEEDED
 
 
 def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_is(bench):
@@ -169,7 +169,7 @@ def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_
     assert bench.runner(asked=late).run(skip_of("p2")).ending is PlanStatus.SUCCEEDED
 
 
-def test_a_skip_of_before_connect_clusters_were_told_apart_still_counts(bench):
+def test_a_skip_of_before_connect_clusters_were_distinguished_still_counts(bench):
     older = skip_of("p1")
     copied = next(step for step in older.steps if isinstance(step, Copy)).record
     key = compute_legacy_skip_key(older.subject, copied)
@@ -199,7 +199,7 @@ def test_no_record_is_skipped_by_two_plans(bench):
     assert bench.journal.records("p2") == before
 
 
-def test_a_skip_is_claimed_before_it_is_asked_for(bench):
+def test_a_skip_is_claimed_before_it_is_requested(bench):
     plan = skip_of()
     carry_out = bench.driver.carry_out
 
@@ -215,7 +215,7 @@ def test_a_skip_is_claimed_before_it_is_asked_for(bench):
     assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED
 
 
-def test_a_restart_that_is_asked_for_is_verified_and_changes_no_offset(bench):
+def test_a_restart_that_is_requested_is_verified_and_changes_no_offset(bench):
     plan = msgspec.structs.replace(skip_of(skip_key=None), steps=(Restart(only_failed=True),))
     assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED
     assert bench.world.offsets == {PARTITION: AT}
@@ -273,7 +273,7 @@ def test_of_two_who_decide_one_is_second(bench):
     assert bench.journal.records(plan.plan_id)[1:] == (first,)
 
 
-def test_a_plan_that_was_proposed_and_approved_is_carried_out_and_its_dossier_tells_all(bench):
+def test_a_plan_that_was_proposed_and_approved_is_carried_out_and_its_dossier_reports_all(bench):
     plan = skip_of()
     bench.journal.append(plan.plan_id, (proposed(plan),))
     bench.journal.decide(plan.plan_id, lambda records: approval(records, plan))

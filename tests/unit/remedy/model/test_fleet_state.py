@@ -90,11 +90,11 @@ def opened(plan: Plan) -> PlanOpened:
     return PlanOpened(at=3.0, plan=plan)
 
 
-def asked(index: int, moment: float = 4.0, *, undoing: bool = False) -> StepIntended:
+def build_intended(index: int, moment: float = 4.0, *, undoing: bool = False) -> StepIntended:
     return StepIntended(at=moment, index=index, undoing=undoing)
 
 
-def seen(index: int, *, undoing: bool = False) -> StepVerified:
+def build_verified(index: int, *, undoing: bool = False) -> StepVerified:
     return StepVerified(at=5.0, index=index, undoing=undoing, said="")
 
 
@@ -145,12 +145,12 @@ OTHER = msgspec.structs.replace(
         (SKIP, (), PauseSet(at=4.0, paused=True, until=None, by="ada", because="no")),
         (SKIP, (), BreakerSet(at=4.0, scope="lab/orders", open=True, by="ada", because="no")),
         (OTHER, begun(OTHER)[:2], opened(OTHER)),
-        (OTHER, begun(OTHER), asked(0)),
+        (OTHER, begun(OTHER), build_intended(0)),
         (OTHER, begun(OTHER), ended()),
-        (SKIP, begun(SKIP), asked(5)),
+        (SKIP, begun(SKIP), build_intended(5)),
     ],
 )
-def test_what_people_and_other_plans_change_is_another_ground(
+def test_what_operators_and_other_plans_change_is_another_ground(
     plan: Plan, before: tuple[AnyRecord, ...], last: AnyRecord
 ) -> None:
     result = fleet(*before, plan=plan)
@@ -163,14 +163,14 @@ def test_a_plan_that_began_and_ended_meanwhile_is_another_ground() -> None:
     assert fleet(*begun(OTHER), ended(), plan=OTHER).bounds() != FleetState().bounds()
 
 
-def test_what_is_proposed_decided_or_seen_meanwhile_is_no_other_ground() -> None:
+def test_what_is_proposed_decided_or_observed_meanwhile_is_no_other_ground() -> None:
     result = fleet(*begun(SKIP))
     bounds = result.bounds()
     fleet(proposed(OTHER), approved(), plan=OTHER, into=result)
     assert result.bounds() == bounds
 
 
-def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
+def test_a_breaker_that_an_operator_opens_an_operator_closes() -> None:
     first, again, closed = (
         BreakerSet(at=moment, scope="lab/orders", open=is_open, by="ada", because=f"x{moment:.0f}")
         for moment, is_open in ((1.0, True), (2.0, True), (3.0, False))
@@ -203,7 +203,7 @@ def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
             (*begun(SKIP), PARKED, PlanResumed(at=9.0)), False, False, True, False, id="taken-up"
         ),
         pytest.param((*begun(SKIP), PARKED, ended()), *[False] * 4, id="ended"),
-        pytest.param((asked(0), PARKED), *[False] * 4, id="of-no-plan"),
+        pytest.param((build_intended(0), PARKED), *[False] * 4, id="of-no-plan"),
     ],
 )
 def test_how_plans_stand_is_known(
@@ -217,7 +217,7 @@ def test_how_plans_stand_is_known(
     assert (WHOSE in result.at_work(), WHOSE in result.parked()) == (works, parked)
 
 
-def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
+def test_plans_that_wait_are_reported_in_the_order_of_their_proposals() -> None:
     state = FleetState()
     for plan_id in ("p2", "p1"):
         fleet(proposed(skip_of(plan_id)), plan=skip_of(plan_id), into=state)
@@ -230,8 +230,8 @@ def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
 # --- what was done --------------------------------------------------------------------------------
 
 
-def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
-    result = fleet(*begun(SKIP), asked(1), asked(5, 6.0), asked(5, 7.0))
+def test_a_skip_is_known_from_when_it_is_requested_and_once() -> None:
+    result = fleet(*begun(SKIP), build_intended(1), build_intended(5, 6.0), build_intended(5, 7.0))
     assert result.skips == [RecordSkip(6.0, "p1", WHOSE, POISON, "s1")]
 
 
@@ -250,7 +250,7 @@ def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
     ],
 )
 def test_nothing_else_is_a_skip(plan: Plan, index: int, *, undoing: bool) -> None:
-    result = fleet(opened(plan), asked(index, undoing=undoing), plan=plan)
+    result = fleet(opened(plan), build_intended(index, undoing=undoing), plan=plan)
     assert (result.skips, result.restarts) == ([], [])
 
 
@@ -258,12 +258,12 @@ def skipped_after(
     record: RecordLocation, *, connector: str = "orders", signature: str = "s1"
 ) -> dict[str, Breaker]:
     """The breakers after a skip of POISON, and one of this record."""
-    result = fleet(*begun(SKIP), asked(5))
+    result = fleet(*begun(SKIP), build_intended(5))
     plan = skip_of("p2", signature=signature)
     copy = msgspec.structs.replace(plan.steps[0], record=record)
     subject = msgspec.structs.replace(plan.subject, connector=connector)
     plan = msgspec.structs.replace(plan, subject=subject, steps=(copy, *plan.steps[1:]))
-    return fleet(opened(plan), asked(5, 8.0), plan=plan, into=result).breakers
+    return fleet(opened(plan), build_intended(5, 8.0), plan=plan, into=result).breakers
 
 
 @pytest.mark.parametrize("offset", [POISON.offset + NEAR_OFFSETS, POISON.offset - 7])
@@ -293,34 +293,38 @@ def test_two_skips_of_two_kinds_or_two_connectors_are_two_accidents() -> None:
     assert len(skipped_after(POISON)) == 1
 
 
-def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
+def test_a_restart_is_known_from_when_it_is_requested_each_time() -> None:
     plan = small(Restart(only_failed=True), Action.RESTART_FAILED)
-    result = fleet(*begun(plan), asked(0, 4.0), asked(0, 6.0), plan=plan)
+    result = fleet(*begun(plan), build_intended(0, 4.0), build_intended(0, 6.0), plan=plan)
     assert result.restarts == [
         ConnectorRestart(4.0, WHOSE, "i1"),
         ConnectorRestart(6.0, WHOSE, "i1"),
     ]
     own = msgspec.structs.replace(plan, remedy=None)
-    assert fleet(opened(own), asked(0), plan=own).restarts == []
-    done = fleet(opened(own), asked(0), seen(0), plan=own).restarts
+    assert fleet(opened(own), build_intended(0), plan=own).restarts == []
+    done = fleet(opened(own), build_intended(0), build_verified(0), plan=own).restarts
     assert [(item.connector_key, item.incident) for item in done] == [(WHOSE, "")]
     alone = msgspec.structs.replace(own, steps=(Restart(include_tasks=False),))
-    assert fleet(opened(alone), asked(0), seen(0), plan=alone).restarts == []
+    assert fleet(opened(alone), build_intended(0), build_verified(0), plan=alone).restarts == []
 
 
 @pytest.mark.parametrize(
     ("records", "stopped"),
     [
         pytest.param((), None, id="not-asked"),
-        pytest.param((asked(1),), 4.0, id="asked-to-stop"),
-        pytest.param((asked(1), asked(1, 6.0)), 4.0, id="asked-twice"),
-        pytest.param((asked(1, undoing=True),), None, id="on-the-way-back"),
-        pytest.param((asked(1), seen(1)), 4.0, id="stopped"),
-        pytest.param((asked(1), seen(2)), 4.0, id="settled"),
-        pytest.param((asked(1), asked(6, 6.0)), 4.0, id="asked-to-run"),
-        pytest.param((asked(1), asked(6, 6.0), seen(6)), None, id="runs"),
-        pytest.param((asked(1), seen(0, undoing=True)), 4.0, id="a-step-of-the-way-back"),
-        pytest.param((asked(1), ended(PlanStatus.RESTORED)), None, id="over"),
+        pytest.param((build_intended(1),), 4.0, id="asked-to-stop"),
+        pytest.param((build_intended(1), build_intended(1, 6.0)), 4.0, id="asked-twice"),
+        pytest.param((build_intended(1, undoing=True),), None, id="on-the-way-back"),
+        pytest.param((build_intended(1), build_verified(1)), 4.0, id="stopped"),
+        pytest.param((build_intended(1), build_verified(2)), 4.0, id="settled"),
+        pytest.param((build_intended(1), build_intended(6, 6.0)), 4.0, id="asked-to-run"),
+        pytest.param(
+            (build_intended(1), build_intended(6, 6.0), build_verified(6)), None, id="runs"
+        ),
+        pytest.param(
+            (build_intended(1), build_verified(0, undoing=True)), 4.0, id="a-step-of-the-way-back"
+        ),
+        pytest.param((build_intended(1), ended(PlanStatus.RESTORED)), None, id="over"),
     ],
 )
 def test_who_is_stopped_by_us_is_known_until_it_runs_again(
@@ -331,12 +335,12 @@ def test_who_is_stopped_by_us_is_known_until_it_runs_again(
 
 
 def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
-    held = fleet(*begun(STOP), asked(0), seen(0), ended(), plan=STOP)
+    held = fleet(*begun(STOP), build_intended(0), build_verified(0), ended(), plan=STOP)
     assert held.stopped_by_us() == {WHOSE: 4.0}
     assert held.holding([WHOSE]) == {"i1"}
     assert held.holding([("lab", "other")]) == frozenset()
     again = msgspec.structs.replace(STOP, plan_id="p2")
-    fleet(opened(again), asked(0, 2.0), plan=again, into=held)
+    fleet(opened(again), build_intended(0, 2.0), plan=again, into=held)
     assert held.stopped_by_us() == {WHOSE: 2.0}
     fleet(ended(PlanStatus.RESTORED), plan=again, into=held)
     fleet(IncidentEnded(at=10.0, incident="another"), into=held)
@@ -354,9 +358,9 @@ def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
     ],
 )
 def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanStatus) -> None:
-    assert fleet(*begun(STOP), asked(0), ended(ending), plan=STOP).stopped_by_us() == {}
+    assert fleet(*begun(STOP), build_intended(0), ended(ending), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(STOP), ended(), plan=STOP).stopped_by_us() == {}
-    assert fleet(*begun(SKIP), asked(1), ended()).stopped_by_us() == {}
+    assert fleet(*begun(SKIP), build_intended(1), ended()).stopped_by_us() == {}
 
 
 # --- how it ended ---------------------------------------------------------------------------------
@@ -392,7 +396,7 @@ def test_a_breaker_opens_by_how_a_plan_ended(
         ("ada", PlanStatus.INEFFECTIVE, 0),
     ],
 )
-def test_what_a_person_approved_and_succeeded_is_counted(
+def test_what_an_operator_approved_and_succeeded_is_counted(
     by: str, ending: PlanStatus, successes: int
 ) -> None:
     result = fleet(*begun(SKIP, by), ended(ending))
@@ -412,7 +416,7 @@ def test_what_nobody_approved_or_never_began_is_no_success() -> None:
 # --- incidents ------------------------------------------------------------------------------------
 
 
-def test_an_incident_is_known_as_it_was_first_seen_until_it_is_over() -> None:
+def test_an_incident_is_known_as_it_was_first_observed_until_it_is_over() -> None:
     first, again = (
         IncidentDetected(
             at=moment,

@@ -53,7 +53,7 @@ def finding(name: FindingName, since: float = 10.0, connector: str | None = "ord
     return Finding(name, Severity.CRITICAL, "lab", connector, "orders-0", "it stands", since)
 
 
-def seen(
+def build_snapshot(
     *views: ConnectorView, runs: tuple[FailureRun, ...] = (), findings: tuple[Finding, ...] = ()
 ) -> Snapshot:
     return replace(EMPTY_SNAPSHOT, connectors=views, failure_runs=runs, findings=findings)
@@ -64,16 +64,16 @@ def only(snapshot: Snapshot, *stop_on: str) -> Incident:
     return incident
 
 
-def test_of_a_connector_that_fails_the_longest_run_is_told_and_the_earliest_since_when():
+def test_of_a_connector_that_fails_the_longest_run_is_reported_and_the_earliest_since_when():
     runs = (run(0, 2, 50.0), run(1, 5, 70.0, failure="worse"), run(2, 3, 60.0))
-    incident = only(seen(view(FAILED, FAILED, FAILED), runs=runs))
+    incident = only(build_snapshot(view(FAILED, FAILED, FAILED), runs=runs))
     assert (incident.what, incident.finding) == (IncidentKind.FAILED, "task_failed")
     assert (incident.since, incident.worst, incident.runs) == (50.0, runs[1], runs)
     assert incident.said == "worse"
 
 
-def test_a_connector_that_fails_itself_is_told_from_its_tasks():
-    incident = only(seen(view(state=FAILED), runs=(run(None, failure=""),)))
+def test_a_connector_that_fails_itself_is_distinguished_from_its_tasks():
+    incident = only(build_snapshot(view(state=FAILED), runs=(run(None, failure=""),)))
     assert incident.finding == "connector_failed"
     assert incident.said == "no reason was given"
 
@@ -90,18 +90,18 @@ def test_a_connector_that_fails_itself_is_told_from_its_tasks():
 def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
     connector: ConnectorView, *, shows: bool
 ) -> None:
-    incident = only(seen(connector, runs=(run(),)))
+    incident = only(build_snapshot(connector, runs=(run(),)))
     assert incident.shows is shows
-    assert incident.key == only(seen(view(FAILED), runs=(run(),))).key
-    assert seen(connector).index.unhealthy == (
+    assert incident.key == only(build_snapshot(view(FAILED), runs=(run(),))).key
+    assert build_snapshot(connector).index.unhealthy == (
         frozenset({("lab", "orders")}) if shows else frozenset()
     )
 
 
-def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
-    well = seen(view(RUNNING))
+def test_who_is_unhealthy_is_reported_by_the_connectors_and_by_the_verdicts_of_now():
+    well = build_snapshot(view(RUNNING))
     assert well.index.unhealthy == frozenset()
-    failed = replace(well, connectors=seen(view(FAILED)).connectors)
+    failed = replace(well, connectors=build_snapshot(view(FAILED)).connectors)
     assert failed.index.unhealthy == {("lab", "orders")}
     assert replace(failed, at=failed.at + 1).index.unhealthy == {("lab", "orders")}
     assert well.index.unhealthy == frozenset()
@@ -113,21 +113,23 @@ def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
 
 
 def test_trouble_keeps_its_key_while_it_is_the_same():
-    key = only(seen(view(FAILED), runs=(run(),))).key
+    key = only(build_snapshot(view(FAILED), runs=(run(),))).key
     assert len(key) == 24
-    assert only(seen(view(FAILED), runs=(run(count=9, last_at=99.0),))).key == key
-    assert only(seen(view(FAILED), runs=(run(first_at=51.0),))).key != key
-    assert only(seen(view(FAILED), runs=(run(kind="org.example.Other"),))).key != key
+    assert only(build_snapshot(view(FAILED), runs=(run(count=9, last_at=99.0),))).key == key
+    assert only(build_snapshot(view(FAILED), runs=(run(first_at=51.0),))).key != key
+    assert only(build_snapshot(view(FAILED), runs=(run(kind="org.example.Other"),))).key != key
 
 
 def test_a_run_of_a_connector_that_is_not_there_any_more_is_nothing():
-    assert find_incidents(seen(view(FAILED, name="other"), runs=(run(),)), frozenset()) == ()
+    assert (
+        find_incidents(build_snapshot(view(FAILED, name="other"), runs=(run(),)), frozenset()) == ()
+    )
 
 
 def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
-    results = [only(seen(findings=(finding(STALL),)))]
-    results.append(only(seen(findings=(finding(STALL),)), STALL.value))
-    results.append(only(seen(findings=(finding(HARM),)), HARM.value))
+    results = [only(build_snapshot(findings=(finding(STALL),)))]
+    results.append(only(build_snapshot(findings=(finding(STALL),)), STALL.value))
+    results.append(only(build_snapshot(findings=(finding(HARM),)), HARM.value))
     assert [incident.what for incident in results] == [
         IncidentKind.FROZEN,
         IncidentKind.HARMFUL,
@@ -138,21 +140,26 @@ def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
     assert {(incident.connector, incident.said, incident.since) for incident in results} == {
         ("orders", "it stands", 10.0)
     }
-    assert find_incidents(seen(findings=(finding(HARM),)), frozenset()) == ()
+    assert find_incidents(build_snapshot(findings=(finding(HARM),)), frozenset()) == ()
 
 
 def test_what_is_no_connectors_is_none():
-    assert find_incidents(seen(findings=(finding(STALL, connector=None),)), frozenset()) == ()
+    assert (
+        find_incidents(build_snapshot(findings=(finding(STALL, connector=None),)), frozenset())
+        == ()
+    )
 
 
-def test_the_oldest_is_told_first():
+def test_the_oldest_is_reported_first():
     findings = (finding(STALL, 80.0), finding(STALL, 20.0, "m"))
-    incidents = find_incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
+    incidents = find_incidents(
+        build_snapshot(view(FAILED), runs=(run(),), findings=findings), frozenset()
+    )
     assert [incident.since for incident in incidents] == [20.0, 50.0, 80.0]
 
 
 def test_trouble_without_a_failure_has_no_longest_run():
-    assert only(seen(findings=(finding(STALL),))).worst is None
+    assert only(build_snapshot(findings=(finding(STALL),))).worst is None
 
 
 @pytest.mark.parametrize(

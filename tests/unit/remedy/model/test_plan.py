@@ -31,7 +31,7 @@ def test_the_form_of_a_plan_has_a_number() -> None:
     assert msgspec.json.decode(encode_plan(plan_of()))["v"] == 1
 
 
-def test_pairs_stand_in_the_order_of_their_partitions() -> None:
+def test_pairs_are_in_the_order_of_their_partitions() -> None:
     a, b = PartitionOffset("a", "2"), PartitionOffset("b", "1")
     plan = decode_plan(encode_plan(plan_of(Alter((b, a)))))
     assert [sorted(step.pairs) for step in plan.steps if isinstance(step, Alter)] == [[a, b]]

@@ -83,7 +83,7 @@ def test_a_record_comes_out_of_topic_and_file_as_it_went_in(record, about):
     )
 
 
-def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
+def test_tools_for_connects_dead_letter_queue_find_what_they_search_for():
     report = dict(build_copy_headers(RECORD, ABOUT))
     assert {
         name: value for name, value in report.items() if name.startswith("__connect.errors.")
@@ -115,7 +115,7 @@ def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
         (None, None),
     ],
 )
-def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage, connects):
+def test_a_stage_is_reported_back_whether_connect_has_a_name_for_it_or_not(stage, connects):
     about = QuarantineContext("k", "p", "i", "c", "lab", "east", stage=stage)
     assert dict(build_copy_headers(RECORD, about)).get("__connect.errors.stage") == connects
     result = rebuild_record(copy_of(RECORD, about))
@@ -123,7 +123,7 @@ def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage, co
     assert result.about.stage == stage
 
 
-def test_whether_a_part_was_null_is_told_in_words():
+def test_whether_a_part_was_null_is_reported_in_words():
     report = dict(build_copy_headers(replace(RECORD, key=None), ABOUT))
     assert (report[f"{OWN_HEADER_PREFIX}null_key"], report[f"{OWN_HEADER_PREFIX}null_value"]) == (
         b"true",
@@ -194,7 +194,7 @@ def test_null_that_became_empty_is_damaged_and_so_is_the_reverse(key):
     assert isinstance(rebuild_record(replace(copy, key=b"" if key is None else None)), DamagedCopy)
 
 
-def test_a_large_value_is_in_pieces_and_its_length_is_told():
+def test_a_large_value_is_in_pieces_and_its_length_is_reported():
     large = replace(RECORD, key=b"k" * CHUNK_BYTES, value=bytes(range(256)) * 9000)
     lines = list(build_file_lines(large, ABOUT, 1.5))
     assert len(lines) == 1 + 1 + 3 + 1

@@ -15,5 +15,5 @@ NOUNS = [
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
-def test_nothing_that_was_asked_or_told_is_changed(noun: type[msgspec.Struct]) -> None:
+def test_nothing_that_was_queried_or_reported_is_changed(noun: type[msgspec.Struct]) -> None:
     assert noun.__struct_config__.frozen

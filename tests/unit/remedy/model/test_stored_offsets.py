@@ -81,7 +81,7 @@ def test_a_task_is_handed_no_offset_that_is_none(value):
     assert list_pairs(topic(StoredOffsetRecord(KEY, value, 20)), "c") == ()
 
 
-def test_all_records_of_a_connector_are_kept_byte_for_byte():
+def test_all_records_of_a_connector_are_retained_byte_for_byte():
     spaced = b'["c", {"filename":"/x"}]'
     contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20),
@@ -97,7 +97,7 @@ def test_all_records_of_a_connector_are_kept_byte_for_byte():
     )
 
 
-def test_what_stands_where_is_told_byte_for_byte():
+def test_what_stands_where_is_reported_byte_for_byte():
     contents = topic(StoredOffsetRecord(KEY, AT_1, 20), StoredOffsetRecord(KEY, None, 3))
     assert index_by_key(contents) == {(KEY, 20): AT_1, (KEY, 3): None}
     assert decode_record_value(record(KEY, AT_1, 20)) == AT_1
@@ -112,7 +112,7 @@ def test_a_new_key_goes_where_java_would_put_it():
     )
 
 
-def test_a_key_that_stands_elsewhere_is_written_where_it_stands():
+def test_a_key_that_stands_elsewhere_is_written_where_it_is():
     contents = topic(StoredOffsetRecord(KEY, AT_1, 3))
     assert partition_of(KEY, 25) != 3
     assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
@@ -255,7 +255,7 @@ def test_nothing_is_removed_that_is_not_there():
         pytest.param(AT_1, (), id="the-same-elsewhere"),
     ],
 )
-def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_anew(
+def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_again(
     younger, written
 ):
     contents = topic(
@@ -296,7 +296,7 @@ def test_a_reset_removes_everything_under_the_name_and_nothing_else():
     )
 
 
-def test_a_file_has_no_partitions_and_does_not_tell_who_wrote_it():
+def test_a_file_has_no_partitions_and_does_not_report_who_wrote_it():
     contents = OffsetStoreContents("/connect.offsets", (StoredOffsetRecord(KEY, AT_1),), None)
     assert not contents.stored[0].ours
     assert build_set_records(
@@ -365,7 +365,7 @@ def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
         pytest.param(StoredOffsetRecord(KEY, AT_2, 4, 0, 1.0), id="one-of-the-same-time-before-it"),
     ],
 )
-def test_whether_there_are_envelopes_the_newest_record_with_key_and_value_tells(newer):
+def test_whether_there_are_envelopes_the_newest_record_with_key_and_value_reports(newer):
     value = b'{"schema":null,"payload":{"position":1}}'
     contents = topic(newer, StoredOffsetRecord(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
     assert contents.enveloped == (True, True)
@@ -400,7 +400,7 @@ def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
     )
 
 
-def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_envelope():
+def test_a_first_record_is_refused_where_nothing_reports_whether_it_belongs_in_an_envelope():
     for contents in (
         topic(keys=True),
         topic(values=True),
@@ -411,7 +411,7 @@ def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_
     assert not OffsetStoreContents("/connect.offsets", (), None).undecided
 
 
-def test_a_partition_whose_bytes_cannot_be_told_is_refused():
+def test_a_partition_whose_bytes_cannot_be_reported_is_refused():
     for contents in (topic(), topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)):
         with pytest.raises(RemoteRefusal, match="are unknown"):
             build_set_records(contents, "c", (PartitionOffset('{"at":1.5e300}', '{"position":3}'),))
@@ -432,7 +432,7 @@ def test_a_value_that_is_not_what_it_seems_is_said(value, answer):
     assert [answer in note for note in list_notes(contents, "c")] == [True]
 
 
-def test_oddities_are_told_in_the_order_of_the_partitions_each_with_a_key():
+def test_oddities_are_reported_in_the_order_of_the_partitions_each_with_a_key():
     keys = [b'["c", {"filename":"/%s"}]' % name for name in (b"y", b"x" * 177, b"x" * 178)]
     reports = list_notes(topic(*(StoredOffsetRecord(key, AT_1, 1) for key in keys)), "c")
     texts = [key.decode() for key in (keys[1], keys[2], keys[0])]
@@ -555,7 +555,7 @@ def test_what_offsetwatch_wrote_is_not_what_the_connector_commits():
     )
 
 
-def test_a_file_tells_no_time_and_so_not_which_of_two_keys_is_in_use():
+def test_a_file_reports_no_time_and_so_not_which_of_two_keys_is_in_use():
     for stored in ((own(), rest()), (rest(), own())):
         contents = OffsetStoreContents(
             "/connect.offsets",

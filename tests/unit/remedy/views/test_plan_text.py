@@ -95,11 +95,11 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
     ],
     ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
-def test_every_step_is_told(step: AnyStep, answer: str) -> None:
+def test_every_step_is_reported(step: AnyStep, answer: str) -> None:
     assert plan_text.describe_step(step) == answer
 
 
-def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> None:
+def test_what_each_partition_is_given_is_reported_of_steps_that_give_something() -> None:
     assert plan_text.format_pairs(Alter((A, B))) == ("a -> 1", "b -> none")
     assert plan_text.format_pairs(Write("k/t", (RAW,), (A,))) == ("a -> 1",)
     assert plan_text.format_pairs(Expect((A,))) == ()
@@ -137,13 +137,13 @@ def test_a_record_says_what_is_new_while_the_plan_is_carried_out(
 
 
 @pytest.mark.parametrize(("sent", "again"), [(0, ""), (1, ""), (2, " (request 2)")])
-def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None:
+def test_a_request_that_is_recreated_is_numbered(sent: int, again: str) -> None:
     record = StepIntended(at=1.0, index=3, undoing=False)
     answer = f"orders: set the offsets of 2 source partitions{again}"
     assert plan_text.describe_live_record(record, replace(BEGUN, sent=sent)) == answer
 
 
-def test_waiting_and_going_on_are_told() -> None:
+def test_waiting_and_going_on_are_reported() -> None:
     assert (plan_text.describe_wait("for tasks"), plan_text.describe_wait("")) == (
         "waiting: for tasks",
         "",
@@ -162,12 +162,12 @@ def test_waiting_and_going_on_are_told() -> None:
         (PlanStatus.RESOLVED, "orders: closed by a person: x"),
     ],
 )
-def test_an_end_is_told(ending: PlanStatus, answer: str) -> None:
+def test_an_end_is_reported(ending: PlanStatus, answer: str) -> None:
     ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=ending, said="x"))
     assert plan_text.describe_ending(ended, "") == answer
 
 
-def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
+def test_whether_the_connector_vouches_for_its_offsets_is_reported_where_it_says_so() -> None:
     ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said=""))
     vouched = {
         definite: plan_text.describe_ending(replace(ended, definite=definite), "").partition(
@@ -222,7 +222,7 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
         ),
     ],
 )
-def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
+def test_of_a_plan_that_is_cut_off_it_is_notified_what_may_be_and_how_to_go_on(
     progress: PlanProgress, answer: str
 ) -> None:
     ending = plan_text.describe_ending(progress, "--config F")
@@ -254,7 +254,7 @@ BACK = " It had to be rolled back: HTTP 404."
         ),
     ],
 )
-def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
+def test_of_a_plan_that_is_parked_it_is_reported_what_an_operator_has_to_decide(
     more: dict[str, object], parts: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
     progress = replace(BEGUN, **{"parked": PARKED, **more})  # type: ignore[arg-type]
@@ -280,7 +280,7 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
         ({"frozen": FrozenOffsets((), FROZEN.backup, "sha")}, "rest", "", None),
     ],
 )
-def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
+def test_how_the_old_offsets_come_back_is_reported_where_they_may_be_gone(
     more: dict[str, object], driver: str, options: str, command: str | None
 ) -> None:
     subject = msgspec.structs.replace(PLAN.subject, driver=driver)
@@ -369,5 +369,5 @@ REFUSED = ActionRefused(
     ],
     ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
-def test_every_record_of_the_past_is_told(record: AnyRecord, answer: str) -> None:
+def test_every_record_of_the_past_is_reported(record: AnyRecord, answer: str) -> None:
     assert plan_text.describe_past_record(record) == answer

@@ -110,7 +110,7 @@ def test_why_a_plan_did_not_go_on_its_last_turn_says(
     ("approved", "rejected", "by"),
     [(None, None, None), ("ada", None, "ada"), (None, "bob", "bob"), ("ada", "bob", "bob")],
 )
-def test_who_decided_last_is_told(
+def test_who_decided_last_is_reported(
     approved: str | None, rejected: str | None, by: str | None
 ) -> None:
     history = replace(DOSSIER, approved_by=approved, rejected_by=rejected)
@@ -150,7 +150,7 @@ def test_why_an_approved_plan_waits_the_newest_look_says(
     )
 
 
-def test_a_guard_is_told_as_the_journal_has_it() -> None:
+def test_a_guard_is_reported_as_the_journal_has_it() -> None:
     plan_details = plan_view.build_plan_details(DOSSIER, (), 1.0)
     assert plan_details.guards == (
         GuardAnswerRow(guard="pause", number=1, answer="deny", said="held"),
@@ -197,11 +197,11 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
         pytest.param((ASKED, ENDED), "requested, no effect seen", id="over-once-asked"),
     ],
 )
-def test_what_has_become_of_each_step_is_told(more: tuple[AnyRecord, ...], status: str) -> None:
+def test_what_has_become_of_each_step_is_reported(more: tuple[AnyRecord, ...], status: str) -> None:
     assert standings(*BEGUN, *more) == ["done", "done", "done", status, "not begun"]
 
 
-def test_the_way_back_is_told_behind_the_way_forth() -> None:
+def test_the_way_back_is_reported_behind_the_way_forth() -> None:
     back = (ToState(RequestedState.RUNNING), ToState(RequestedState.PAUSED))
     turned = RollbackStarted(at=1.0, steps=back, cause=PlanFailureCause.REFUSED, said="404")
     results = plan_view.build_step_rows(
@@ -214,7 +214,7 @@ def test_the_way_back_is_told_behind_the_way_forth() -> None:
     assert [step.standing for step in results[:5]] == ["begun", *["not begun"] * 4]
 
 
-def test_requests_are_told_of_plans_that_make_them() -> None:
+def test_requests_are_reported_of_plans_that_make_them() -> None:
     assert plan_view.build_step_rows(OWN, ())[0].requests == ("PUT /connectors/orders/stop",)
     assert plan_view.build_step_rows(OWN, ())[1].requests == ()
     subject = msgspec.structs.replace(OWN.subject, driver="storage")

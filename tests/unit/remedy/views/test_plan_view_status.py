@@ -102,7 +102,7 @@ def test_a_plan_of_the_toolbox_is_not_shown():
     assert plans(replace(DOSSIER, plan=own, status=PlanStatus.RUNNING, proposed=None)) == ((), 0)
 
 
-def test_of_one_that_has_begun_no_steps_are_told():
+def test_of_one_that_has_begun_no_steps_are_reported():
     running = replace(DOSSIER, status=PlanStatus.RUNNING)
     ((result,), _) = plans(running)
     assert result.steps == ()
@@ -162,7 +162,7 @@ def test_refusals_are_shown_the_newest_first():
     assert results[0].guards[0].said == "three others fail"
 
 
-def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
+def test_what_there_is_a_plan_for_by_now_is_not_reported_as_refused():
     planned, _ = plans(DOSSIER)
     assert plan_view.list_refusals([REFUSED], planned) == ((), 0)
 

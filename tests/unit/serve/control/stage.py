@@ -18,7 +18,7 @@ from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
-from tests.fakes.remediation_service import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryService, plan_row
 from tests.waiting import DEADLINE_S
 
 ROLES = ("viewer", "proposer", "approver", "operator", "hook")
@@ -101,7 +101,7 @@ class Stage:
     follows: str | None = None
 
     def __post_init__(self) -> None:
-        self.desk = MemoryDesk(self.clock)
+        self.desk = MemoryService(self.clock)
         self.server = ControlServer(
             self.configured,
             self.desk,

@@ -53,7 +53,7 @@ def test_an_unknown_key_of_a_body_is_a_mistake(stage: Stage):
 # --- failures -------------------------------------------------------------------------------------
 
 
-def test_after_ten_failures_in_a_minute_an_address_is_told_to_wait(stage: Stage):
+def test_after_ten_failures_in_a_minute_an_address_is_ordered_to_wait(stage: Stage):
     statuses = [stage.call("GET", "/plans").status_code for _ in range(FAILURES_MAX + 3)]
     assert statuses == [401] * FAILURES_MAX + [429] * 3
     assert stage.call("GET", "/plans").headers["Retry-After"] == "60"
@@ -177,7 +177,7 @@ def test_without_a_journal_nothing_is_done_and_that_is_said(stage: Stage):
         assert "s3cret" not in response.text
 
 
-def test_a_bug_is_told_by_its_place_and_never_by_its_text(stage: Stage):
+def test_a_bug_is_reported_by_its_place_and_never_by_its_text(stage: Stage):
     stage.desk.before = broken(RuntimeError("s3cret"))
     with capture_logs() as events:
         for response in (stage.call("GET", "/plans", "viewer"), stage.propose(), stage.hook()):
@@ -213,7 +213,7 @@ def test_whoever_follows_changes_nothing_and_says_who_leads(stage: Stage, route)
     assert not stage.desk.changed
 
 
-def test_whoever_follows_answers_questions_and_who_asks_is_still_looked_at(stage: Stage):
+def test_whoever_follows_answers_questions_and_who_queries_is_still_inspected(stage: Stage):
     stage.follows = "watch-1 was the last to say that it does"
     assert stage.call("GET", "/plans", "viewer").status_code == 200
     assert stage.call("GET", "/mode", "viewer").status_code == 200

@@ -21,7 +21,7 @@ from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.serve.control.connection import ControlConnectionBounds
 from offsetwatch.serve.control.dispatcher import _list_host_names
 from tests.unit.serve.control.bad.table import status_of
-from tests.unit.serve.control.bad.tls import CLIENTS, NAME, ask, secured, trusting, web_file
+from tests.unit.serve.control.bad.tls import CLIENTS, NAME, request, secured, trusting, web_file
 from tests.unit.serve.control.stage import BECAUSE, Stage, control, serving, token
 from tests.unit.serve.web_config.listeners import HASH, OTHER_HASH, PASSWORD
 from tests.waiting import until
@@ -49,12 +49,12 @@ def test_a_request_in_flight_is_answered_before_it_stops():
         here.set()
         go.wait(20)
 
-    def ask_once() -> None:
+    def request() -> None:
         answers.append(stage.call("GET", "/plans", "viewer"))
 
     with serving() as stage:
         stage.desk.before = hold
-        asking = threading.Thread(target=ask_once)
+        asking = threading.Thread(target=request)
         asking.start()
         assert here.wait(20)
         stopping = threading.Thread(target=stage.server.stop)
@@ -80,7 +80,7 @@ def test_connections_that_come_while_it_stops_are_closed_and_none_is_lost():
     gc.collect()
 
 
-def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():
+def test_each_thread_that_queried_the_service_says_so_when_it_queries_no_more():
     names: set[str] = set()
     ended: list[str] = []
     with serving(at_end=lambda: ended.append(threading.current_thread().name)) as stage:
@@ -117,7 +117,7 @@ def test_alerts_and_whoever_must_stop_something_do_not_wait_for_what_takes_its_t
             waiting.join(20)
 
 
-def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
+def test_what_was_counted_is_reported_again_until_it_is_shown(stage: Stage):
     lost: list[ControlRequestsCounted] = []
     take, stage.server._report = stage.take, lost.append
     stage.hook()
@@ -126,7 +126,7 @@ def test_what_was_counted_is_told_again_until_it_is_shown(stage: Stage):
     until(lambda: stage.counted("new") == 1, "shown")
 
 
-def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_tells():
+def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_reports():
     assert _list_host_names("0.0.0.0:9641") is None
     assert _list_host_names("control.example.com:9641") is None
     assert _list_host_names("127.0.0.1:9641") == {"127.0.0.1", "localhost", "[::1]"}
@@ -140,7 +140,7 @@ def test_a_client_certificate_is_a_principal(tmp_path: Path):
     authority = Authority(tmp_path / "ours")
     with serving(secured(tmp_path, authority)) as stage:
         own = authority.issue("anything", names=f"DNS:{NAME}")
-        assert status_of(ask(stage, trusting(own))) == 200
+        assert status_of(request(stage, trusting(own))) == 200
 
 
 def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path):
@@ -152,18 +152,18 @@ def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path)
     with serving(configured) as stage:
         own = authority.issue("mine", names=f"DNS:{NAME}")
         theirs = other.issue("theirs", names=f"DNS:{NAME}")
-        assert status_of(ask(stage, trusting(own))) == 200
-        assert ask(stage, trusting(theirs)) == b""
+        assert status_of(request(stage, trusting(own))) == 200
+        assert request(stage, trusting(theirs)) == b""
         # Half written: the old ones are kept.
         Path(used["cert_file"]).write_text("half of a cert")
         with capture_logs() as events:
-            assert status_of(ask(stage, trusting(own))) == 200
+            assert status_of(request(stage, trusting(own))) == 200
         assert [event["event"] for event in events] == ["web_config_unusable"]
         Path(used["cert_file"]).write_bytes(new.cert.read_bytes())
         Path(used["key_file"]).write_bytes(new.key.read_bytes())
         Path(used["client_ca_file"]).write_bytes(other.ca.read_bytes())
-        assert status_of(ask(stage, trusting(theirs))) == 200
-        assert ask(stage, trusting(own)) == b""
+        assert status_of(request(stage, trusting(theirs))) == 200
+        assert request(stage, trusting(own)) == b""
 
 
 def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):
@@ -238,37 +238,37 @@ def bearer(role: str) -> bytes:
     return f"Authorization: Bearer {token(role)}\r\n".encode()
 
 
-def asked(stage: Stage, head: bytes = b"", output: Any = None) -> int:
-    return status_of(ask(stage, trusting(output), head))
+def read_status(stage: Stage, head: bytes = b"", output: Any = None) -> int:
+    return status_of(request(stage, trusting(output), head))
 
 
 def test_tokens_certificates_and_passwords_each_make_somebody_known(files: Files):
     with serving(configured(files)) as stage:
-        assert asked(stage, bearer("viewer")) == 200
-        assert asked(stage, basic("ada", PASSWORD)) == 200
+        assert read_status(stage, bearer("viewer")) == 200
+        assert read_status(stage, basic("ada", PASSWORD)) == 200
         own = files.authority.issue("mine", names=f"DNS:{NAME}")
-        assert asked(stage, output=own) == 200
-        assert asked(stage) == 401
+        assert read_status(stage, output=own) == 200
+        assert read_status(stage) == 401
         # A header counts where there is one.
-        assert asked(stage, basic("ada", "wrong"), own) == 401
+        assert read_status(stage, basic("ada", "wrong"), own) == 401
         assert b"HTTP" not in stage.raw(b"GET /api/v1/plans HTTP/1.1\r\nHost: a\r\n\r\n")
 
 
 def test_a_password_that_no_user_is_named_for_opens_nothing(files: Files):
     with serving(configured(files)) as stage:
-        assert asked(stage, basic("scraper", "s3cret-of-bob")) == 401
+        assert read_status(stage, basic("scraper", "s3cret-of-bob")) == 401
     with serving(configured(files, users=[])) as stage:
-        assert asked(stage, basic("ada", PASSWORD)) == 401
+        assert read_status(stage, basic("ada", PASSWORD)) == 401
 
 
 def test_a_user_may_do_what_the_role_allows_and_no_more(files: Files):
     with serving(configured(files)) as stage:
         head = basic("ada", PASSWORD) + b"Content-Type: application/json\r\nContent-Length: 2\r\n"
-        answer = ask_for(stage, b"POST /api/v1/unpause", head, b"{}")
+        answer = send_request(stage, b"POST /api/v1/unpause", head, b"{}")
         assert status_of(answer) == 403
 
 
-def ask_for(stage: Stage, line: bytes, head: bytes, body: bytes) -> bytes:
+def send_request(stage: Stage, line: bytes, head: bytes, body: bytes) -> bytes:
     import socket
 
     with (
@@ -282,9 +282,9 @@ def ask_for(stage: Stage, line: bytes, head: bytes, body: bytes) -> bytes:
         return result
 
 
-def test_who_is_refused_is_told_of_both_ways_and_headers_are_there_once(files: Files):
+def test_who_is_refused_is_reported_of_both_ways_and_headers_are_there_once(files: Files):
     with serving(configured(files)) as stage:
-        answer = ask(stage, trusting(None)).lower()
+        answer = request(stage, trusting(None)).lower()
         assert b"www-authenticate: bearer\r\n" in answer
         assert b"www-authenticate: basic realm=" in answer
         assert answer.count(b"x-content-type-options: nosniff") == 1
@@ -292,9 +292,9 @@ def test_who_is_refused_is_told_of_both_ways_and_headers_are_there_once(files: F
 
 def test_passwords_are_not_guessed_at_any_rate_and_never_logged(files: Files):
     with capture_logs() as events, serving(configured(files)) as stage:
-        results = [asked(stage, basic("ada", f"s3cret{number}")) for number in range(12)]
+        results = [read_status(stage, basic("ada", f"s3cret{number}")) for number in range(12)]
         assert results == [401] * 10 + [429] * 2
-        assert asked(stage, bearer("viewer")) == 200
+        assert read_status(stage, bearer("viewer")) == 200
         assert stage.server._counts.refused["throttled"] == 2
     assert "s3cret" not in str(events)
     assert HASH not in str(events)
@@ -308,17 +308,17 @@ def test_names_that_are_not_let_in_are_closed_without_an_answer(files: Files):
     )
     with serving(configured(files)) as stage:
         other = files.authority.issue("other", names="DNS:other.example.com")
-        assert ask(stage, trusting(other), bearer("viewer")) == b""
-        assert ask(stage, trusting(None), bearer("viewer")) == b""
+        assert request(stage, trusting(other), bearer("viewer")) == b""
+        assert request(stage, trusting(None), bearer("viewer")) == b""
         own = files.authority.issue("mine", names=f"DNS:{NAME}")
-        assert asked(stage, bearer("viewer"), own) == 200
+        assert read_status(stage, bearer("viewer"), own) == 200
 
 
 def test_a_bad_file_changes_nothing_also_when_the_configuration_is_read_again(files: Files):
     with serving(configured(files)) as stage:
         files.path.write_text("")
-        assert asked(stage, basic("ada", PASSWORD)) == 200
+        assert read_status(stage, basic("ada", PASSWORD)) == 200
         stage.server.follow(stage.configured)
-        assert asked(stage, basic("ada", PASSWORD)) == 200
+        assert read_status(stage, basic("ada", PASSWORD)) == 200
         status = stage.server.web_file
         assert (status.listener, status.successful, status.failures) == ("control", False, 1)

@@ -83,7 +83,7 @@ def test_a_moment_is_the_same_in_every_time_zone_and_to_the_nanosecond(answer, m
     assert hint.starts_at == meant
 
 
-def test_one_alert_told_by_two_alertmanagers_is_one_hint(stage: Stage):
+def test_one_alert_reported_by_two_alertmanagers_is_one_hint(stage: Stage):
     moment = datetime(2026, 8, 17, 7, 52, 26, tzinfo=UTC)
     for zone in (UTC, timezone(timedelta(hours=2))):
         stage.hook(payload(alert(startsAt=moment.astimezone(zone).isoformat())))

@@ -43,7 +43,7 @@ def test_plans_are_listed_and_can_be_filtered_by_state(stage: Stage):
     assert stage.call("GET", "/plans?state=odd", "viewer").status_code == 400
 
 
-def test_a_plan_is_told_with_its_steps_and_what_guards_say(stage: Stage):
+def test_a_plan_is_reported_with_its_steps_and_what_guards_say(stage: Stage):
     sha256 = stage.with_plan("p1")
     document = stage.call("GET", "/plans/p1", "viewer").json()
     assert document["row"]["sha256"] == sha256
@@ -53,7 +53,7 @@ def test_a_plan_is_told_with_its_steps_and_what_guards_say(stage: Stage):
     assert stage.call("GET", "/plans/p2", "viewer").status_code == 404
 
 
-def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
+def test_a_plan_is_requested_once_under_a_key(stage: Stage):
     first, again = stage.propose(), stage.propose()
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json()
@@ -84,7 +84,7 @@ def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
     ],
     ids=["stop", "restart", "restore", "mirror", "opaque"],
 )
-def test_every_action_can_be_asked_for(stage: Stage, body, case):
+def test_every_action_can_be_requested(stage: Stage, body, case):
     expected = {"connect_cluster": "lab", "connector": "orders", "because": BECAUSE, **body}
     assert stage.propose(expected).status_code == 201
     assert stage.desk.changed[0][1].wish is case
@@ -119,7 +119,7 @@ def test_somebody_else_approves(stage: Stage):
         ("resolve", "operator", PlanStatus.PARKED),
     ],
 )
-def test_a_plan_is_turned_down_turned_back_or_closed_where_it_stands_so(stage, verb, role, state):
+def test_a_plan_is_turned_down_turned_back_or_closed_where_it_is_so(stage, verb, role, state):
     stage.with_plan("p1", state=state)
     path, body = f"/plans/p1/{verb}", {"because": BECAUSE}
     assert stage.call("POST", path, role, body).status_code == 200
@@ -233,7 +233,7 @@ def test_verifying_says_whether_the_journal_is_intact(stage: Stage):
     }
 
 
-def kept(connector: str = "orders", connect_cluster: str = "lab") -> QuarantineRow:
+def build_quarantine_row(connector: str = "orders", connect_cluster: str = "lab") -> QuarantineRow:
     return QuarantineRow(
         skip_key="k",
         plan_id="p1",
@@ -251,7 +251,7 @@ def kept(connector: str = "orders", connect_cluster: str = "lab") -> QuarantineR
 
 
 def test_quarantine_and_backups_are_listed(stage: Stage):
-    stage.desk.set_aside = (kept(),)
+    stage.desk.set_aside = (build_quarantine_row(),)
     stage.desk.kept = (BackupRow("b.json", Moment(1.0), OTHER, (("orders", 2),)),)
     assert stage.call("GET", "/quarantine", "viewer").json()["quarantine"][0]["offset"] == 1234
     assert stage.call("GET", "/backups", "viewer").json()["backups"] == [
@@ -286,7 +286,7 @@ def example(route: routes.Route) -> dict:
     return {} if route.body is None else {"body": bodies[route.body.__name__]}
 
 
-def ask(stage: Stage, route: routes.Route, role: str):
+def request(stage: Stage, route: routes.Route, role: str):
     headers = {"Idempotency_Key": "once"} if route.keyed else {}
     path = route.path.replace("{id}", "p1")
     return stage.call(route.method, path, role, **example(route), **headers)
@@ -298,7 +298,7 @@ def test_a_role_may_do_what_is_its_own_and_what_those_below_it_may(stage: Stage,
     for role in ROLES:
         enough = role != "hook" and ROLES.index(role) >= ROLES.index(route.role.value)
         stage.desk.changed.clear()
-        answer = ask(stage, route, role)
+        answer = request(stage, route, role)
         assert (answer.status_code != 403) == enough, role
         assert answer.status_code < 500
         if not enough:
@@ -317,7 +317,11 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         stage.with_plan("p1")
         sha256 = stage.with_plan("p2", connector="files")
         stage.with_plan("p3", connect_cluster="other")
-        stage.desk.set_aside = (kept(), kept("files"), kept(connect_cluster="other"))
+        stage.desk.set_aside = (
+            build_quarantine_row(),
+            build_quarantine_row("files"),
+            build_quarantine_row(connect_cluster="other"),
+        )
         stage.desk.breakers = (Breaker(scope="fleet", opened_at=1.0, said="no"),)
         rows = stage.call("GET", "/plans", "viewer").json()["plans"]
         assert [row["plan_id"] for row in rows] == ["p1"]
@@ -335,7 +339,7 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         assert stage.propose({**SKIP, "connect_cluster": "other"}).status_code == 404
         for route in ROUTES:
             if route.of_all:
-                answer = ask(stage, route, "operator")
+                answer = request(stage, route, "operator")
                 assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
         assert not stage.desk.changed
         assert stage.propose().status_code == 201

@@ -39,7 +39,7 @@ def mirrored() -> World:
     """mm2 has committed 99 and synced 120; the log ends at 200."""
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=SYNCS, whole=True)
     for offset in (98, 99):
@@ -168,7 +168,7 @@ def test_a_partition_without_a_log_end_has_no_lag_and_says_so():
 def files(**changes) -> World:
     world = World()
     world.listed(source("files", **changes))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     return world
 
@@ -298,7 +298,7 @@ def test_a_name_that_only_a_config_provider_knows_is_said_to_be_one():
     assert "a config provider of its workers knows its source.cluster.alias" in problem
 
 
-def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():
+def test_it_says_how_the_connector_makes_progress_by_which_rule_and_what_is_wrong_with_it():
     other = replace(JUDGED, connector="other")
     snapshot = replace(
         mirrored().snapshot(),
@@ -347,7 +347,7 @@ def test_a_name_that_nobody_has_is_answered_with_the_nearest():
         find_connector(snapshot, "file", None)
 
 
-def test_a_name_that_two_clusters_have_asks_which():
+def test_a_name_that_two_clusters_have_queries_which():
     snapshot = files().snapshot()
     (view,) = snapshot.connectors
     both = replace(snapshot, connectors=(view, replace(view, connect_cluster="other")))
@@ -358,7 +358,7 @@ def test_a_name_that_two_clusters_have_asks_which():
         find_connector(both, "files", "none")
 
 
-def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():
+def test_what_a_flow_lost_is_reported_with_its_ranges_and_its_topics_ids():
     world = mirrored()
     bounds = {TopicPartition("orders", 0): LogBounds(150, 200, 200)}
     for topic_id in "aaaaab":

@@ -42,7 +42,7 @@ def explained(world: World, name: str) -> dict:
     return build_explained_connector(snapshot, serve_explain.find_connector(snapshot, name, None))
 
 
-def test_the_flows_connector_and_its_checkpoint_connector_tell_of_its_groups():
+def test_the_flows_connector_and_its_checkpoint_connector_report_its_groups():
     world = moving()
     for name in ("mm2", "ckpt"):
         (row,) = explained(world, name)["failover"]

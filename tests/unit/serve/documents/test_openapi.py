@@ -48,7 +48,7 @@ def client(world: World) -> Iterator[httpx.Client]:
         yield client
 
 
-def held(answer: httpx.Response, path: str) -> httpx.Response:
+def check_documented(answer: httpx.Response, path: str) -> httpx.Response:
     """The answer, once the document describes it to the last field."""
     operation = SCHEMA[path]["GET"]
     assert str(answer.status_code) in operation.definition.raw["responses"]
@@ -65,7 +65,7 @@ def test_every_path_is_described_and_no_other(client):
 
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_what_is_answered_is_what_is_described(client, path):
-    assert held(client.get(path), path).status_code == 200
+    assert check_documented(client.get(path), path).status_code == 200
 
 
 def names() -> list[str]:
@@ -79,7 +79,7 @@ def names() -> list[str]:
 def test_an_explanation_is_what_is_described(client, name):
     path = f"{openapi.PREFIX}explain"
     answer = client.get(path, params={"connector": name, "connect_cluster": "lab"})
-    assert held(answer, path).status_code == 200
+    assert check_documented(answer, path).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,21 @@ def test_an_explanation_is_what_is_described(client, name):
 )
 def test_a_refusal_is_described(client, query, status):
     path = f"{openapi.PREFIX}explain"
-    assert held(client.get(path, params=query), path).status_code == status
+    assert check_documented(client.get(path, params=query), path).status_code == status
 
 
 @pytest.mark.parametrize("path", [document for document in DOCUMENTS if document != openapi.PREFIX])
 def test_that_nothing_has_been_read_yet_is_described(client, world, monkeypatch, path):
     monkeypatch.setattr(world, "now", EMPTY_SNAPSHOT)
-    assert held(client.get(path), path).status_code == 503
+    assert check_documented(client.get(path), path).status_code == 503
 
 
 def test_an_unchanged_document_is_described(client):
     path = f"{openapi.PREFIX}trends"
     etag = client.get(path).headers["ETag"]
-    assert held(client.get(path, headers={"If-None-Match": etag}), path).status_code == 304
+    assert (
+        check_documented(client.get(path, headers={"If-None-Match": etag}), path).status_code == 304
+    )
 
 
 def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch):
@@ -110,7 +112,7 @@ def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch
     changed = httpx.Response(200, json=body, request=answer.request)
     changed.elapsed = timedelta()
     with pytest.raises(JsonSchemaError, match="surprise"):
-        held(changed, path)
+        check_documented(changed, path)
 
 
 def test_a_required_parameter_is_marked():
@@ -125,6 +127,6 @@ def test_a_connector_that_failed_is_described(client, world, monkeypatch):
     failed = connector("failed", "failed", (Task(0, "failed", "java.lang.X at a.B.c"),))
     monkeypatch.setattr(world, "now", replace(full(), connectors=(failed,)))
     for path in (f"{openapi.PREFIX}connectors", f"{openapi.PREFIX}overview"):
-        held(client.get(path), path)
+        check_documented(client.get(path), path)
     path = f"{openapi.PREFIX}explain"
-    held(client.get(path, params={"connector": "failed"}), path)
+    check_documented(client.get(path, params={"connector": "failed"}), path)

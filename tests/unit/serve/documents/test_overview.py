@@ -87,7 +87,7 @@ def test_what_is_paused_comes_before_what_is_well():
         (ConnectorKind.MIRROR, "MirrorCheckpointConnector", False),
     ],
 )
-def test_lag_is_not_applicable_where_nothing_tells_an_end(kind, class_name, has_lag):
+def test_lag_is_not_applicable_where_nothing_reports_an_end(kind, class_name, has_lag):
     snapshot = full()
     (first, *_) = snapshot.connectors
     connector = replace(first, kind=kind, class_name=class_name)
@@ -127,13 +127,13 @@ def test_a_flow_that_is_known_and_has_no_partition_yet_is_there():
     ]
 
 
-def test_findings_are_told_as_in_their_own_document():
+def test_findings_are_reported_as_in_their_own_document():
     findings = document(replace(full(), findings=(FOUND,)))["findings"]
     assert findings[0]["summary"] == FOUND.summary
     assert findings[0]["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
 
 
-def test_inputs_that_tell_nothing_are_named():
+def test_inputs_that_report_nothing_are_named():
     result = document(full())
     assert result["inputs"] == 3
     assert {item["input"] for item in result["inputs_down"]} == {
@@ -302,7 +302,7 @@ def test_no_script_of_the_page_parses_html_or_names_a_host():
         assert hosts in ([], ["http://www.w3.org/2000/svg"])
 
 
-def test_what_asks_for_the_page_is_answered_by_reading_alone(client):
+def test_what_requests_the_page_is_answered_by_reading_alone(client):
     for path in ("/", "/static/page.js", "/api/v1/overview", "/api/v1/trends"):
         assert client.post(path).status_code == httpx.codes.METHOD_NOT_ALLOWED
 

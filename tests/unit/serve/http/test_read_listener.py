@@ -64,7 +64,7 @@ class World:
     def is_fresh(self) -> bool:
         return self.fresh
 
-    def pulse(self) -> LoopHeartbeat:
+    def heartbeat(self) -> LoopHeartbeat:
         return LoopHeartbeat(self.is_alive, self.is_fresh)
 
     def reload(self) -> Future[tuple[str, ...]]:
@@ -81,7 +81,7 @@ def serving(world: World) -> Iterator[httpx.Client]:
     server = ReadServer(
         f"127.0.0.1:{free_port()}",
         world.snapshot,
-        world.pulse(),
+        world.heartbeat(),
         build=BUILD,
         reload=world.reload,
         reloaded=lambda: RELOADED,
@@ -137,7 +137,7 @@ def test_a_scrape_gets_the_snapshot_as_text(client):
     assert without_process(samples(answer.text)) == expected_here(full())
 
 
-def test_a_scrape_gets_openmetrics_when_it_asks_for_it(client):
+def test_a_scrape_gets_openmetrics_when_it_requests_it(client):
     accept = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.1"
     answer = client.get("/metrics", headers={"Accept": accept})
     assert answer.headers["Content-Type"] == (
@@ -184,7 +184,7 @@ def test_name_filters_add_up(client):
     assert {name for name, _ in result} == set(names)
 
 
-def test_a_new_snapshot_is_seen_by_the_next_scrape(client, world):
+def test_a_new_snapshot_is_observed_by_the_next_scrape(client, world):
     client.get("/metrics")
     world.now = replace(full(), source_partitions=(), syncs=())
     result = samples(client.get("/metrics").text)
@@ -215,7 +215,7 @@ def test_what_was_shown_before_the_process_stood_still_is_no_answer(world, path)
         assert body == again
 
 
-def test_whether_the_loop_turns_is_asked_once_the_snapshot_is_fresh(world):
+def test_whether_the_loop_turns_is_queried_once_the_snapshot_is_fresh(world):
     world.alive = False
 
     def fresh() -> bool:
@@ -236,7 +236,7 @@ def test_a_loop_that_never_ticks_again_does_not_keep_requests_for_good(client, w
 # --- health ---------------------------------------------------------------------------------------
 
 
-def test_healthy_tells_whether_the_loop_turns(client, world):
+def test_healthy_reports_whether_the_loop_turns(client, world):
     assert client.get("/-/healthy").status_code == 200
     world.alive = False
     assert client.get("/-/healthy").status_code == 503
@@ -247,7 +247,7 @@ def test_healthy_has_nothing_to_do_with_readiness(client, world):
     assert client.get("/-/healthy").status_code == 200
 
 
-def test_ready_tells_line_by_line_what_is_waited_for(client, world):
+def test_ready_reports_line_by_line_what_is_waited_for(client, world):
     assert client.get("/-/ready").status_code == 200
     world.now = replace(full(), ready=False, waiting_for=("tail a: waiting", "groups b: waiting"))
     answer = client.get("/-/ready")
@@ -349,7 +349,7 @@ def test_the_api_has_an_index_of_documents_that_are_there(client):
 
 
 @pytest.mark.parametrize("path", [*ROUTES, "/nowhere", "/api/v1/nope", "/-/reload"])
-def test_no_answer_tells_a_version_of_the_server(client, path):
+def test_no_answer_reports_a_version_of_the_server(client, path):
     assert client.get(path).headers["Server"] == "offsetwatch"
 
 
@@ -522,7 +522,7 @@ def test_a_connection_out_of_a_server_thread_would_have_been_noticed(world, outw
 
 
 def test_port_0_takes_any_free_port(world):
-    server = ReadServer("127.0.0.1:0", world.snapshot, world.pulse(), **RELOADING)
+    server = ReadServer("127.0.0.1:0", world.snapshot, world.heartbeat(), **RELOADING)
     server.start()
     try:
         assert server.port > 0
@@ -541,7 +541,7 @@ def test_a_stopped_server_answers_no_more_and_leaves_no_thread(world):
 
 
 def test_stop_may_be_called_before_start_and_twice(world):
-    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.pulse(), **RELOADING)
+    server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.heartbeat(), **RELOADING)
     server.stop()
     server.start()
     server.stop()
@@ -550,7 +550,9 @@ def test_stop_may_be_called_before_start_and_twice(world):
 
 def test_stop_right_after_start_does_stop(world):
     for _ in range(20):
-        server = ReadServer(f"127.0.0.1:{free_port()}", world.snapshot, world.pulse(), **RELOADING)
+        server = ReadServer(
+            f"127.0.0.1:{free_port()}", world.snapshot, world.heartbeat(), **RELOADING
+        )
         server.start()
         server.stop()
     assert not [one for one in threading.enumerate() if one.name.startswith("read-listener")]
@@ -561,18 +563,18 @@ def test_a_taken_port_is_named_with_what_to_change(world):
     with socket.create_server(("127.0.0.1", port)):
         listen = f"127.0.0.1:{port}"
         with pytest.raises(ConfigError, match=f"^listen {listen}: another process .* port$"):
-            ReadServer(listen, world.snapshot, world.pulse(), **RELOADING).start()
+            ReadServer(listen, world.snapshot, world.heartbeat(), **RELOADING).start()
 
 
 def test_an_address_of_another_machine_is_unreachable(world):
     with pytest.raises(TargetUnreachable):
-        ReadServer("192.0.2.1:0", world.snapshot, world.pulse(), **RELOADING).start()
+        ReadServer("192.0.2.1:0", world.snapshot, world.heartbeat(), **RELOADING).start()
 
 
 @pytest.mark.parametrize("listen", ["", "9640", "localhost", "host:", "host:http", "h:65536"])
 def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(world, listen):
     with pytest.raises(ConfigError, match="listen: expected host:port"):
-        ReadServer(listen, world.snapshot, world.pulse(), **RELOADING).start()
+        ReadServer(listen, world.snapshot, world.heartbeat(), **RELOADING).start()
 
 
 @pytest.mark.parametrize(
@@ -589,7 +591,7 @@ def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(worl
     ],
 )
 def test_other_spellings_of_an_address_work(world, listen):
-    server = ReadServer(listen, world.snapshot, world.pulse(), **RELOADING)
+    server = ReadServer(listen, world.snapshot, world.heartbeat(), **RELOADING)
     server.start()
     try:
         host = "[::1]" if "::1" in listen else "127.0.0.1"
@@ -599,7 +601,7 @@ def test_other_spellings_of_an_address_work(world, listen):
         server.stop()
 
 
-def test_a_reload_is_asked_for_with_post_alone():
+def test_a_reload_is_requested_with_post_alone():
     world = World()
     with serving(world) as client:
         assert client.get("/-/reload").status_code == 405

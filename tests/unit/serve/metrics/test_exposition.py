@@ -57,7 +57,7 @@ def parsed(body, form):
     return samples
 
 
-def ours(body, form):
+def parse_own(body, form):
     """The parsed samples without those of the process."""
     return {key: value for key, value in parsed(body, form).items() if key[0].startswith("offsetw")}
 
@@ -68,14 +68,14 @@ def rendered(snapshot, form=TEXT_0_0_4):
 
 @every_format
 def test_every_sample_says_what_the_snapshot_says_and_there_is_no_other(form):
-    assert ours(rendered(full(), form), form) == expected(full())
+    assert parse_own(rendered(full(), form), form) == expected(full())
 
 
 @every_format
 def test_a_second_render_of_an_equal_snapshot_is_the_same(form):
     exposition = Exposition(BUILD, lambda: RELOADED)
     exposition.render(full(), form)
-    assert ours(exposition.render(full(), form), form) == expected(full())
+    assert parse_own(exposition.render(full(), form), form) == expected(full())
 
 
 @every_format
@@ -149,7 +149,7 @@ class Reference:
 def test_the_output_equals_that_of_prometheus_client(form, generate):
     registry = CollectorRegistry()
     registry.register(Reference(full()))
-    assert ours(rendered(full(), form), form) == parsed(generate(registry), form)
+    assert parse_own(rendered(full(), form), form) == parsed(generate(registry), form)
 
 
 # --- text that needs care -------------------------------------------------------------------------
@@ -162,7 +162,7 @@ nasty = st.text(alphabet=st.sampled_from('\\"\n\r\t ,={}#%nä€𝄞\x00\x85\u20
 def test_a_label_value_comes_back_as_it_went_in(form, values):
     views = tuple(source("{}", value, number("n", 1)) for value in values)
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
-    assert ours(rendered(snapshot, form), form) == expected(snapshot)
+    assert parse_own(rendered(snapshot, form), form) == expected(snapshot)
 
 
 @given(name=nasty, topic=nasty, state=nasty, reason=nasty)
@@ -176,7 +176,7 @@ def test_every_kind_of_label_is_escaped(name, topic, state, reason):
         dropped=((reason, 1),),
     )
     for form in (TEXT_0_0_4, OPENMETRICS_1_0_0):
-        assert ours(rendered(snapshot, form), form) == expected(snapshot)
+        assert parse_own(rendered(snapshot, form), form) == expected(snapshot)
 
 
 @given(text=st.text(alphabet=st.sampled_from('\\"\n nab"'), max_size=12))
@@ -197,7 +197,7 @@ def test_a_quote_in_a_help_text_is_escaped_in_openmetrics_alone():
 def test_a_lone_surrogate_costs_its_own_character_and_nothing_else():
     views = (source("{}", "a\ud800b", number("n", 1)), source("{}", "a\udfffb", number("n", 2)))
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
-    result = ours(rendered(snapshot), TEXT_0_0_4)
+    result = parse_own(rendered(snapshot), TEXT_0_0_4)
     labels = {dict(key[1]).get("source_partition") for key in result} - {None}
     assert labels == {"a\N{REPLACEMENT CHARACTER}b"}
 
@@ -233,21 +233,21 @@ def test_two_source_partitions_with_one_label_are_shown_as_the_first_of_them(for
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(first, second, other))
     exposition = Exposition(BUILD, lambda: RELOADED)
     for _ in range(2):
-        assert ours(exposition.render(snapshot, form), form) == expected(snapshot)
+        assert parse_own(exposition.render(snapshot, form), form) == expected(snapshot)
     moved = replace(
         snapshot,
         source_partitions=(replace(first, offset=number("n", 11)), second, other),
     )
-    assert ours(exposition.render(moved, form), form) == expected(moved)
+    assert parse_own(exposition.render(moved, form), form) == expected(moved)
     alone = replace(snapshot, source_partitions=(second, other))
-    assert ours(exposition.render(alone, form), form) == expected(alone)
+    assert parse_own(exposition.render(alone, form), form) == expected(alone)
 
 
 def test_a_forgotten_twin_leaves_its_place_to_the_other():
     forgotten = replace(FORGOTTEN, label="p=0", commits=1)
     held = source('{"p":"0"}', "p=0", number("n", 20), commits=2)
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(forgotten, held))
-    result = ours(rendered(snapshot), TEXT_0_0_4)
+    result = parse_own(rendered(snapshot), TEXT_0_0_4)
     values = {key[0].removeprefix("offsetwatch_source_offset_"): result[key] for key in result}
     assert values["position"] == 20
     assert values["commits_total"] == 1
@@ -270,7 +270,7 @@ def test_a_subject_that_vanished_vanishes_and_what_moved_has_moved(form):
         syncs=(),
     )
     body = exposition.render(later, form)
-    assert ours(body, form) == expected(later)
+    assert parse_own(body, form) == expected(later)
     assert b"offset_sync" not in body
 
 
@@ -286,7 +286,7 @@ def test_any_sequence_of_snapshots_renders_as_each_would_alone(sequence):
             for n, (label, value) in enumerate(step)
         )
         snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
-        assert ours(exposition.render(snapshot, TEXT_0_0_4), TEXT_0_0_4) == expected(snapshot)
+        assert parse_own(exposition.render(snapshot, TEXT_0_0_4), TEXT_0_0_4) == expected(snapshot)
 
 
 def test_the_cache_holds_the_series_of_the_last_render_and_no_more():
@@ -326,10 +326,10 @@ def test_a_filtered_render_does_not_spoil_the_next_full_one():
     exposition.render(full(), TEXT_0_0_4)
     later = replace(full(), mirror_partitions=(replace(MIRROR, partition=1, lag=5),))
     exposition.render(later, TEXT_0_0_4, frozenset({"offsetwatch_mm2_replication_lag_records"}))
-    assert ours(exposition.render(later, TEXT_0_0_4), TEXT_0_0_4) == expected(later)
+    assert parse_own(exposition.render(later, TEXT_0_0_4), TEXT_0_0_4) == expected(later)
 
 
-def test_each_family_that_is_asked_for_alone_has_the_rows_that_it_has_among_all():
+def test_each_family_that_is_requested_alone_has_the_rows_that_it_has_among_all():
     whole = {
         family.spec: list(family.rows()) for family in collect_families(full(), BUILD, RELOADED)
     }
@@ -339,7 +339,7 @@ def test_each_family_that_is_asked_for_alone_has_the_rows_that_it_has_among_all(
         assert [(family.spec, list(family.rows())) for family in alone] == [(spec, rows)]
 
 
-def test_what_nobody_asked_for_is_not_even_looked_at():
+def test_what_nobody_requested_is_not_even_inspected():
     class Untouched(tuple):
         __slots__ = ()
 

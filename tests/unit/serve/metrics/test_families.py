@@ -136,7 +136,7 @@ def test_what_is_unknown_has_no_row():
     assert list(rows_of(mirror_families.REPLICATED, snapshot).values()) == [120]
 
 
-def test_the_pipelines_counters_are_told_apart_by_what_became_of_the_records():
+def test_the_pipelines_counters_are_distinguished_by_what_became_of_the_records():
     assert rows_of(catalog.HISTORY_RECORDS, full()) == {
         ("east", "decoded"): 120,
         ("east", "undecodable"): 3,
@@ -153,7 +153,7 @@ def test_status_files_that_could_not_be_read_are_a_reason_of_their_own():
     assert rows_of(catalog.HISTORY_ERRORS, full()) == {("reading",): 2, ("status_unreadable",): 1}
 
 
-def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_have_advances():
+def test_what_is_usual_is_reported_of_connectors_that_there_are_and_of_hours_that_have_advances():
     item = ("lab", "files")
     assert rows_of(catalog.EXPECTED_INTERVAL, full()) == {
         (*item, "50"): 30.0,
@@ -163,7 +163,7 @@ def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_ha
     assert rows_of(catalog.EXPECTED_INTERVAL, replace(full(), at=full().at + 3600.0)) == {}
 
 
-def test_whether_what_is_usual_counts_is_told_where_anything_was_published():
+def test_whether_what_is_usual_counts_is_reported_where_anything_was_published():
     for valid, report in ((True, {(): 1}), (False, {(): 0}), (None, {})):
         snapshot = replace(full(), usual=BaselinesView(valid=valid))
         assert rows_of(catalog.HISTORY_BASELINES, snapshot) == report

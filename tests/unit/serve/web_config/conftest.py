@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from .listeners import Site
+from .listeners import WebListener
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+def listener(tmp_path: Path) -> WebListener:
+    return WebListener(tmp_path)

@@ -31,7 +31,7 @@ def basic(user: str = "ada", password: str = PASSWORD) -> str:
     return f"Authorization: Basic {pair}\r\n"
 
 
-class Site:
+class WebListener:
     """Files in a folder, and a listener that was started with them."""
 
     def __init__(self, folder: Path) -> None:
@@ -103,7 +103,7 @@ class Site:
         """All that comes back over TLS; b"" if the connection ends before anything does."""
         try:
             with self.connect(certificate, context) as connection:
-                return ask(connection, path, head)
+                return request(connection, path, head)
         except (ssl.SSLError, ConnectionError):
             return b""
 
@@ -111,12 +111,12 @@ class Site:
         """The same in the clear."""
         try:
             with socket.create_connection(("127.0.0.1", self.server.port), DEADLINE_S) as plain:
-                return ask(plain, path, head)
+                return request(plain, path, head)
         except ConnectionError:
             return b""
 
 
-def ask(connection: socket.socket, path: str, head: str) -> bytes:
+def request(connection: socket.socket, path: str, head: str) -> bytes:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n"
     connection.sendall(request.encode())
     result = b""

@@ -52,7 +52,7 @@ def known() -> Iterator[PasswordChecker]:
     built.end()
 
 
-def ask(
+def check(
     known: PasswordChecker, *headers: list[str], now: float = 0.0, users=USERS
 ) -> list[str | PasswordRejection]:
     async def all_of_them() -> list[str | PasswordRejection]:
@@ -62,17 +62,17 @@ def ask(
 
 
 def test_who_was_right_is_checked_once(known, checked):
-    assert ask(known, *[header()] * 3) == ["ada"] * 3
+    assert check(known, *[header()] * 3) == ["ada"] * 3
     assert len(checked) == 1
 
 
 def test_who_was_wrong_is_never_remembered(known, checked):
-    assert ask(known, *[header(password=b"x")] * 3) == [PasswordRejection.WRONG] * 3
+    assert check(known, *[header(password=b"x")] * 3) == [PasswordRejection.WRONG] * 3
     assert len(checked) == 3
 
 
 def test_what_is_remembered_holds_no_password_and_no_hash(known):
-    ask(known, header())
+    check(known, header())
     (proof,) = known._remembered
     assert len(proof) == 32
     assert PASSWORD not in repr(vars(known))
@@ -81,26 +81,26 @@ def test_what_is_remembered_holds_no_password_and_no_hash(known):
 
 def test_an_unknown_user_is_checked_against_a_hash_of_the_dearest_cost(known, checked):
     dear = {**USERS, "bob": SecretStr(HASH.replace("$04$", "$05$"))}
-    assert ask(known, header("nobody"), users=dear) == [PasswordRejection.WRONG]
+    assert check(known, header("nobody"), users=dear) == [PasswordRejection.WRONG]
     (decoy,) = checked
     assert decoy.startswith(b"$2b$05$")
 
 
 def test_ten_wrong_ones_of_an_address_are_enough_for_a_minute(known, checked):
-    ask(known, *[header(password=b"x")] * FAILURES_MAX)
-    assert ask(known, header(), header(password=b"x")) == [PasswordRejection.THROTTLED] * 2
+    check(known, *[header(password=b"x")] * FAILURES_MAX)
+    assert check(known, header(), header(password=b"x")) == [PasswordRejection.THROTTLED] * 2
     assert len(checked) == FAILURES_MAX
-    assert ask(known, header(), now=WINDOW_S + 1) == ["ada"]
+    assert check(known, header(), now=WINDOW_S + 1) == ["ada"]
 
 
 def test_right_ones_do_not_count_as_wrong(known):
     users = {f"u{number}": USERS["ada"] for number in range(FAILURES_MAX * 2)}
-    assert ask(known, *map(header, users), users=users) == list(users)
+    assert check(known, *map(header, users), users=users) == list(users)
 
 
 def test_only_so_many_are_remembered(known):
     users = {f"u{number}": USERS["ada"] for number in range(REMEMBERED_MAX + 2)}
-    ask(known, *map(header, users), users=users)
+    check(known, *map(header, users), users=users)
     assert len(known._remembered) == REMEMBERED_MAX
 
 
@@ -112,7 +112,7 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
 
     monkeypatch.setattr(passwords, "_is_correct_password", slow)
 
-    async def storm() -> list[str | PasswordRejection]:
+    async def check_all() -> list[str | PasswordRejection]:
         requests = [
             asyncio.create_task(known.who(header(), USERS, f"a{number}", 0.0))
             for number in range(WAITING_MAX + 3)
@@ -124,7 +124,7 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
         go.set()
         return list(await asyncio.gather(*requests))
 
-    answers = asyncio.run(storm())
+    answers = asyncio.run(check_all())
     assert answers.count("ada") == WAITING_MAX
     assert answers.count(PasswordRejection.THROTTLED) == 3
 
@@ -132,18 +132,18 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
 def test_as_everywhere_only_72_bytes_count_and_any_byte_may_be_one(known):
     long = b"\x00\xff" + b"x" * 100
     users = {"ada": SecretStr(bcrypt.hashpw(long[:72], bcrypt.gensalt(4)).decode())}
-    assert ask(known, header(password=long), users=users) == ["ada"]
-    assert ask(known, header(password=long[:71]), users=users) == [PasswordRejection.WRONG]
+    assert check(known, header(password=long), users=users) == ["ada"]
+    assert check(known, header(password=long[:71]), users=users) == [PasswordRejection.WRONG]
 
 
 @pytest.mark.parametrize("prefix", ["$2a$", "$2b$", "$2y$"])
 def test_every_kind_of_hash_that_others_make_is_understood(known, prefix):
     users = {"ada": SecretStr(HASH.replace("$2b$", prefix))}
-    assert ask(known, header(), users=users) == ["ada"]
+    assert check(known, header(), users=users) == ["ada"]
 
 
 def test_without_a_header_nothing_is_counted(known):
-    assert ask(known, *[[]] * (FAILURES_MAX * 2)) == [PasswordRejection.NOTHING] * (
+    assert check(known, *[[]] * (FAILURES_MAX * 2)) == [PasswordRejection.NOTHING] * (
         FAILURES_MAX * 2
     )
-    assert ask(known, header()) == ["ada"]
+    assert check(known, header()) == ["ada"]

@@ -13,12 +13,12 @@ from structlog.testing import capture_logs
 from lab.cluster.certificates import Authority
 from offsetwatch.serve.web_config.reloader import WebConfigReloader
 
-from .listeners import ADA, OTHER_HASH, Site, basic, status
+from .listeners import ADA, OTHER_HASH, WebListener, basic, status
 
-Change = Callable[[Site], object]
+Change = Callable[[WebListener], object]
 
 
-def served(cluster: Site) -> bytes:
+def served(cluster: WebListener) -> bytes:
     """The certificate that is shown now."""
     with cluster.connect() as connection:
         result = connection.getpeercert(binary_form=True)
@@ -30,35 +30,35 @@ def der(path: Path) -> bytes:
     return ssl.PEM_cert_to_DER_cert(path.read_text())
 
 
-def test_a_renewed_certificate_is_shown_to_the_next_connection(site: Site):
-    with site.serving(site.tls()) as server:
-        assert served(site) == der(site.own.cert)
-        new = site.authority.issue("renewed")
-        site.own.cert.write_bytes(new.cert.read_bytes())  # without its key: half of the change
+def test_a_renewed_certificate_is_shown_to_the_next_connection(listener: WebListener):
+    with listener.serving(listener.tls()) as server:
+        assert served(listener) == der(listener.own.cert)
+        new = listener.authority.issue("renewed")
+        listener.own.cert.write_bytes(new.cert.read_bytes())  # without its key: half of the change
         with capture_logs() as events:
-            assert served(site) != der(new.cert)
+            assert served(listener) != der(new.cert)
         assert [event["event"] for event in events] == ["web_config_unusable"]
         assert events[0]["log_level"] == "error"
-        site.own.key.write_bytes(new.key.read_bytes())
-        assert served(site) == der(new.cert)
+        listener.own.key.write_bytes(new.key.read_bytes())
+        assert served(listener) == der(new.cert)
         assert server._web.seen.successful
         assert server._web.seen.failures == 1
 
 
-def test_another_authority_counts_from_the_next_connection_on(site: Site):
-    other = Authority(site.folder / "other")
+def test_another_authority_counts_from_the_next_connection_on(listener: WebListener):
+    other = Authority(listener.folder / "other")
     theirs = other.issue("theirs")
-    with site.serving(site.mutual()):
-        own = site.authority.issue("mine")
-        assert status(site.get(certificate=own)) == 200
-        assert site.get(certificate=theirs) == b""
-        site.write(site.mutual() | {"http_server_config": {"http2": False}})
-        (site.folder / "ca" / "new.pem").write_bytes(other.ca.read_bytes())
-        changed = site.mutual()
-        changed["tls_server_config"]["client_ca_file"] = str(site.folder / "ca" / "new.pem")
-        site.write(changed)
-        assert status(site.get(certificate=theirs)) == 200
-        assert site.get(certificate=own) == b""
+    with listener.serving(listener.mutual()):
+        own = listener.authority.issue("mine")
+        assert status(listener.get(certificate=own)) == 200
+        assert listener.get(certificate=theirs) == b""
+        listener.write(listener.mutual() | {"http_server_config": {"http2": False}})
+        (listener.folder / "ca" / "new.pem").write_bytes(other.ca.read_bytes())
+        changed = listener.mutual()
+        changed["tls_server_config"]["client_ca_file"] = str(listener.folder / "ca" / "new.pem")
+        listener.write(changed)
+        assert status(listener.get(certificate=theirs)) == 200
+        assert listener.get(certificate=own) == b""
 
 
 def _text(text: str) -> Change:
@@ -68,7 +68,7 @@ def _text(text: str) -> Change:
 def _parts(*parts: str, **more: Any) -> Change:
     """All that protects but what is left out."""
 
-    def change(cluster: Site) -> None:
+    def change(cluster: WebListener) -> None:
         whole = {"tls": cluster.mutual(**more), "plain tls": cluster.tls(), "users": ADA}
         cluster.write(*(whole[part] for part in parts))
 
@@ -92,30 +92,32 @@ BAD: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("change", BAD.values(), ids=BAD)
-def test_what_cannot_be_used_or_protects_less_changes_nothing(site: Site, change: Change):
+def test_what_cannot_be_used_or_protects_less_changes_nothing(
+    listener: WebListener, change: Change
+):
     names = {"client_allowed_sans": ["localhost"]}
-    certificate = site.authority.issue("client")
-    with site.serving(site.mutual(**names), ADA) as server:
-        trusting = site.trusting(certificate)  # before the files are gone
+    certificate = listener.authority.issue("client")
+    with listener.serving(listener.mutual(**names), ADA) as server:
+        trusting = listener.trusting(certificate)  # before the files are gone
 
         def answers() -> tuple[int, ...]:
             return (
-                status(site.get(head=basic(), context=trusting)),
-                status(site.get(context=trusting)),
-                status(site.get(head=basic(), context=unknown)),
+                status(listener.get(head=basic(), context=trusting)),
+                status(listener.get(context=trusting)),
+                status(listener.get(head=basic(), context=unknown)),
             )
 
-        unknown = site.trusting()
+        unknown = listener.trusting()
         assert answers() == (200, 401, 0)
         with capture_logs() as events:
-            change(site)
+            change(listener)
             assert answers() == (200, 401, 0)
-            assert b"HTTP" not in site.plain(head=basic())
+            assert b"HTTP" not in listener.plain(head=basic())
         results = [event for event in events if event["event"] == "web_config_unusable"]
         assert len(results) == 1  # not once for each request
         assert results[0]["mistakes"]
         assert "s3cret" not in str(events)
-        text = site.get("/metrics", basic(), context=trusting).decode()
+        text = listener.get("/metrics", basic(), context=trusting).decode()
         for line in (
             'offsetwatch_web_config_last_reload_successful{listener="read"} 0',
             'offsetwatch_web_config_reload_failures_total{listener="read"} 1',
@@ -124,20 +126,22 @@ def test_what_cannot_be_used_or_protects_less_changes_nothing(site: Site, change
         assert not server._web.seen.successful
 
 
-def test_what_is_right_again_is_taken_up(site: Site):
-    with site.serving(ADA) as server:
-        site.file.write_text("")
-        assert status(site.plain(head=basic())) == 200
+def test_what_is_right_again_is_taken_up(listener: WebListener):
+    with listener.serving(ADA) as server:
+        listener.file.write_text("")
+        assert status(listener.plain(head=basic())) == 200
         assert not server._web.seen.successful
-        site.write(site.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})  # more, not less
-        assert b"HTTP" not in site.plain()
-        assert status(site.get(head=basic("bob", "s3cret-of-bob"))) == 200
+        listener.write(listener.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})  # more, not less
+        assert b"HTTP" not in listener.plain()
+        assert status(listener.get(head=basic("bob", "s3cret-of-bob"))) == 200
         assert server._web.seen.successful
 
 
-def test_a_file_that_does_not_change_is_read_once(site: Site, monkeypatch: pytest.MonkeyPatch):
-    site.write(site.tls(), ADA)
-    current = WebConfigReloader(site.file, "read")
+def test_a_file_that_does_not_change_is_read_once(
+    listener: WebListener, monkeypatch: pytest.MonkeyPatch
+):
+    listener.write(listener.tls(), ADA)
+    current = WebConfigReloader(listener.file, "read")
     monkeypatch.setattr(
         "offsetwatch.serve.web_config.reloader._read_web_config",
         lambda _: pytest.fail("read again"),

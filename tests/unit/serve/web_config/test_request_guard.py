@@ -16,9 +16,9 @@ from tests.unit.serve.web_config.listeners import (
     HASH,
     OTHER_HASH,
     PASSWORD,
-    Site,
-    ask,
+    WebListener,
     basic,
+    request,
     status,
 )
 from tests.waiting import until
@@ -29,76 +29,84 @@ PATHS = ("/", "/metrics", "/-/healthy", "/-/ready", "/api/v1/findings", "/nowher
 # --- TLS ------------------------------------------------------------------------------------------
 
 
-def test_with_tls_plain_http_is_closed_and_nothing_is_said(site: Site):
-    with site.serving(site.tls()) as server:
-        assert status(site.get()) == 200
-        assert b"HTTP" not in site.plain()
+def test_with_tls_plain_http_is_closed_and_nothing_is_said(listener: WebListener):
+    with listener.serving(listener.tls()) as server:
+        assert status(listener.get()) == 200
+        assert b"HTTP" not in listener.plain()
         # Counted by its thread, which may be a moment behind what we see on the wire.
         until(lambda: server._refused["handshake"] == 1, "it is counted")
 
 
-def test_older_versions_than_the_least_one_are_not_spoken(site: Site):
-    with site.serving(site.tls(min_version="TLS13")):
-        old = site.trusting()
+def test_older_versions_than_the_least_one_are_not_spoken(listener: WebListener):
+    with listener.serving(listener.tls(min_version="TLS13")):
+        old = listener.trusting()
         old.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert site.get(context=old) == b""
-        assert status(site.get()) == 200
+        assert listener.get(context=old) == b""
+        assert status(listener.get()) == 200
 
 
-def test_where_only_ciphers_of_tls_1_3_are_named_tls_1_2_is_not_spoken(site: Site):
-    with site.serving(site.tls(cipher_suites=["TLS_AES_128_GCM_SHA256"])):
-        old = site.trusting()
+def test_where_only_ciphers_of_tls_1_3_are_named_tls_1_2_is_not_spoken(listener: WebListener):
+    with listener.serving(listener.tls(cipher_suites=["TLS_AES_128_GCM_SHA256"])):
+        old = listener.trusting()
         old.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert site.get(context=old) == b""
-        assert status(site.get()) == 200
+        assert listener.get(context=old) == b""
+        assert status(listener.get()) == 200
 
 
-def test_the_ciphers_and_the_curve_that_are_named_are_the_only_ones(site: Site):
+def test_the_ciphers_and_the_curve_that_are_named_are_the_only_ones(listener: WebListener):
     named = "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
-    with site.serving(site.tls(cipher_suites=[named], curve_preferences=["CurveP384"])):
-        old = site.trusting()
+    with listener.serving(listener.tls(cipher_suites=[named], curve_preferences=["CurveP384"])):
+        old = listener.trusting()
         old.maximum_version = ssl.TLSVersion.TLSv1_2
-        with site.connect(context=old) as connection:
+        with listener.connect(context=old) as connection:
             assert connection.cipher()[0] == "ECDHE-ECDSA-CHACHA20-POLY1305"
         old.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
-        assert site.get(context=old) == b""
-        other = site.trusting()
+        assert listener.get(context=old) == b""
+        other = listener.trusting()
         other.set_ecdh_curve("prime256v1")
-        assert site.get(context=other) == b""
+        assert listener.get(context=other) == b""
 
 
 # --- certificates ---------------------------------------------------------------------------------
 
 
-def test_without_a_certificate_or_with_one_of_others_there_is_no_connection(site: Site):
-    with site.serving(site.mutual()):
-        assert site.get() == b""
-        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
-        assert site.get(certificate=site.authority.issue_expired("expired")) == b""
-        assert status(site.get(certificate=site.authority.issue("client"))) == 200
+def test_without_a_certificate_or_with_one_of_others_there_is_no_connection(listener: WebListener):
+    with listener.serving(listener.mutual()):
+        assert listener.get() == b""
+        assert (
+            listener.get(certificate=Authority(listener.folder / "other").issue("stranger")) == b""
+        )
+        assert listener.get(certificate=listener.authority.issue_expired("expired")) == b""
+        assert status(listener.get(certificate=listener.authority.issue("client"))) == 200
 
 
-def test_a_certificate_that_is_demanded_is_verified_whatever_the_type_is_called(site: Site):
+def test_a_certificate_that_is_demanded_is_verified_whatever_the_type_is_called(
+    listener: WebListener,
+):
     demanded = {
         "client_auth_type": "RequireAnyClientCert",
-        "client_ca_file": str(site.authority.ca),
+        "client_ca_file": str(listener.authority.ca),
     }
-    with capture_logs() as events, site.serving(site.tls(**demanded)):
-        assert site.get() == b""
-        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
-        assert status(site.get(certificate=site.authority.issue("client"))) == 200
+    with capture_logs() as events, listener.serving(listener.tls(**demanded)):
+        assert listener.get() == b""
+        assert (
+            listener.get(certificate=Authority(listener.folder / "other").issue("stranger")) == b""
+        )
+        assert status(listener.get(certificate=listener.authority.issue("client"))) == 200
     assert [event["event"] for event in events].count("web_config_in_part") == 1
 
 
-def test_a_certificate_that_may_be_shown_is_verified_if_it_is(site: Site):
+def test_a_certificate_that_may_be_shown_is_verified_if_it_is(listener: WebListener):
     inputs = {
         "client_auth_type": "VerifyClientCertIfGiven",
-        "client_ca_file": str(site.authority.ca),
+        "client_ca_file": str(listener.authority.ca),
     }
-    with site.serving(site.tls(**inputs)):
-        assert status(site.get()) == 200
-        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
-        assert status(site.get(certificate=site.authority.issue("client"))) == 200
+    with listener.serving(listener.tls(**inputs)):
+        assert status(listener.get()) == 200
+        assert (
+            listener.get(certificate=Authority(listener.folder / "other").issue("stranger")) == b""
+        )
+        assert status(listener.get(certificate=listener.authority.issue("client"))) == 200
 
 
 @pytest.mark.parametrize(
@@ -112,36 +120,42 @@ def test_a_certificate_that_may_be_shown_is_verified_if_it_is(site: Site):
         ("email:scraper@example.com", "scraper@example.com"),
     ],
 )
-def test_a_name_that_is_allowed_is_let_in_and_no_other(site: Site, san: str, allowed: str):
-    with site.serving(site.mutual(client_allowed_sans=["first.example.com", allowed])) as server:
-        assert status(site.get(certificate=site.authority.issue("right", names=san))) == 200
-        wrong = site.authority.issue(allowed.replace("/", ""), names="DNS:x.scraper.example.com")
-        assert site.get(certificate=wrong) == b""
+def test_a_name_that_is_allowed_is_let_in_and_no_other(
+    listener: WebListener, san: str, allowed: str
+):
+    with listener.serving(
+        listener.mutual(client_allowed_sans=["first.example.com", allowed])
+    ) as server:
+        assert status(listener.get(certificate=listener.authority.issue("right", names=san))) == 200
+        wrong = listener.authority.issue(
+            allowed.replace("/", ""), names="DNS:x.scraper.example.com"
+        )
+        assert listener.get(certificate=wrong) == b""
         until(lambda: server._refused["certificate"] == 1, "it is counted")
 
 
-def test_a_name_that_is_taken_away_ends_connections_that_are_open(site: Site):
+def test_a_name_that_is_taken_away_ends_connections_that_are_open(listener: WebListener):
     names = {"client_allowed_sans": ["a.example.com", "b.example.com"]}
-    with site.serving(site.mutual(**names)):
-        certificate = site.authority.issue("a", names="DNS:a.example.com")
-        with site.connect(certificate) as connection:
+    with listener.serving(listener.mutual(**names)):
+        certificate = listener.authority.issue("a", names="DNS:a.example.com")
+        with listener.connect(certificate) as connection:
             connection.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-            site.write(site.mutual(client_allowed_sans=["b.example.com"]))
+            listener.write(listener.mutual(client_allowed_sans=["b.example.com"]))
             with contextlib.suppress(ConnectionError, ssl.SSLError):
-                assert ask(connection, "/metrics", "") == b""
+                assert request(connection, "/metrics", "") == b""
 
 
 # --- passwords ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_no_path_is_open_without_a_password(site: Site, path: str):
-    with site.serving(ADA):
-        answer = site.plain(path)
+def test_no_path_is_open_without_a_password(listener: WebListener, path: str):
+    with listener.serving(ADA):
+        answer = listener.plain(path)
         assert status(answer) == 401
         assert b"www-authenticate: basic realm=" in answer.lower()
-        assert status(site.plain(path, basic())) == (404 if path == "/nowhere" else 200)
+        assert status(listener.plain(path, basic())) == (404 if path == "/nowhere" else 200)
 
 
 @pytest.mark.parametrize(
@@ -169,33 +183,35 @@ def test_no_path_is_open_without_a_password(site: Site, path: str):
         "long",
     ],
 )
-def test_what_is_no_password_is_refused_and_said_without_it(site: Site, head: str):
-    with capture_logs() as events, site.serving(ADA) as server:
-        assert status(site.plain("/metrics", head)) == 401
+def test_what_is_no_password_is_refused_and_said_without_it(listener: WebListener, head: str):
+    with capture_logs() as events, listener.serving(ADA) as server:
+        assert status(listener.plain("/metrics", head)) == 401
         assert server._refused["unauthorised"] == 1
     assert [event["address"] for event in events if event["event"] == "read_unauthorised"] == [
         "127.0.0.1"
     ]
 
 
-def test_passwords_and_certificates_are_both_asked_for(site: Site):
-    with site.serving(site.mutual(), ADA):
-        certificate = site.authority.issue("client")
-        assert site.get(head=basic()) == b""
-        assert status(site.get(certificate=certificate)) == 401
-        assert status(site.get(head=basic(), certificate=certificate)) == 200
+def test_passwords_and_certificates_are_both_requested(listener: WebListener):
+    with listener.serving(listener.mutual(), ADA):
+        certificate = listener.authority.issue("client")
+        assert listener.get(head=basic()) == b""
+        assert status(listener.get(certificate=certificate)) == 401
+        assert status(listener.get(head=basic(), certificate=certificate)) == 200
 
 
-def test_after_ten_wrong_ones_no_more_are_looked_at_but_who_was_right_goes_on(site: Site):
-    with capture_logs() as events, site.serving(ADA) as server:
-        assert status(site.plain("/metrics", basic())) == 200
+def test_after_ten_wrong_ones_no_more_are_inspected_but_who_was_right_goes_on(
+    listener: WebListener,
+):
+    with capture_logs() as events, listener.serving(ADA) as server:
+        assert status(listener.plain("/metrics", basic())) == 200
         wrong = [
-            status(site.plain("/metrics", basic(password=f"s3cret{number}")))
+            status(listener.plain("/metrics", basic(password=f"s3cret{number}")))
             for number in range(FAILURES_MAX + 2)
         ]
         assert wrong == [401] * FAILURES_MAX + [429] * 2
-        assert status(site.plain("/metrics", basic())) == 200
-        text = site.plain("/metrics", basic()).decode()
+        assert status(listener.plain("/metrics", basic())) == 200
+        text = listener.plain("/metrics", basic()).decode()
         assert 'offsetwatch_read_refused_total{reason="throttled"} 2' in text
         assert 'offsetwatch_read_refused_total{reason="unauthorised"} 10' in text
         assert server._refused["throttled"] == 2
@@ -203,35 +219,35 @@ def test_after_ten_wrong_ones_no_more_are_looked_at_but_who_was_right_goes_on(si
     assert [event["event"] for event in events].count("read_unauthorised") == FAILURES_MAX
 
 
-def test_a_user_that_is_taken_away_is_refused_on_a_connection_that_is_open(site: Site):
+def test_a_user_that_is_taken_away_is_refused_on_a_connection_that_is_open(listener: WebListener):
     both = {"basic_auth_users": {"ada": HASH, "bob": OTHER_HASH}}
-    with site.serving(site.tls(), both), site.connect() as connection:
+    with listener.serving(listener.tls(), both), listener.connect() as connection:
         head = f"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n{basic()}\r\n".encode()
         connection.sendall(head)
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
-        site.write(site.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})
+        listener.write(listener.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})
         connection.sendall(head)
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")
 
 
-def test_a_password_that_was_changed_is_not_remembered(site: Site):
-    with site.serving(ADA):
-        assert status(site.plain(head=basic())) == 200
-        site.write({"basic_auth_users": {"ada": OTHER_HASH}})
-        assert status(site.plain(head=basic())) == 401
-        assert status(site.plain(head=basic(password="s3cret-of-bob"))) == 200
+def test_a_password_that_was_changed_is_not_remembered(listener: WebListener):
+    with listener.serving(ADA):
+        assert status(listener.plain(head=basic())) == 200
+        listener.write({"basic_auth_users": {"ada": OTHER_HASH}})
+        assert status(listener.plain(head=basic())) == 401
+        assert status(listener.plain(head=basic(password="s3cret-of-bob"))) == 200
 
 
 # --- headers --------------------------------------------------------------------------------------
 
 
-def test_headers_are_on_every_answer_and_blank_ones_on_none(site: Site):
+def test_headers_are_on_every_answer_and_blank_ones_on_none(listener: WebListener):
     headers = {"X-Frame-Options": "deny", "X-XSS-Protection": "", "Content-Security-Policy": "a"}
-    with site.serving(ADA, {"http_server_config": {"headers": headers}}):
+    with listener.serving(ADA, {"http_server_config": {"headers": headers}}):
         for answer in (
-            site.plain("/"),
-            site.plain("/nowhere", basic()),
-            site.plain("/metrics", basic()),
+            listener.plain("/"),
+            listener.plain("/nowhere", basic()),
+            listener.plain("/metrics", basic()),
         ):
             assert b"\r\nX-Frame-Options: deny\r\n" in answer
             assert b"\r\nContent-Security-Policy: a\r\n" in answer
@@ -242,21 +258,21 @@ def test_headers_are_on_every_answer_and_blank_ones_on_none(site: Site):
 
 
 def test_no_password_and_no_hash_is_in_a_log_or_in_an_answer(
-    site: Site, caplog: pytest.LogCaptureFixture
+    listener: WebListener, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(0)
-    with capture_logs() as events, site.serving(site.tls(), ADA):
+    with capture_logs() as events, listener.serving(listener.tls(), ADA):
         observed = [
-            site.get("/metrics", basic()),
-            site.get("/", basic()),
-            site.get("/metrics", basic(password=f"{PASSWORD}x")),
-            site.get("/metrics", f"Authorization: Basic {PASSWORD}\x01\r\n"),
-            site.get("/metrics", f"{PASSWORD}\r\n"),
+            listener.get("/metrics", basic()),
+            listener.get("/", basic()),
+            listener.get("/metrics", basic(password=f"{PASSWORD}x")),
+            listener.get("/metrics", f"Authorization: Basic {PASSWORD}\x01\r\n"),
+            listener.get("/metrics", f"{PASSWORD}\r\n"),
         ]
-        site.file.write_text(f"basic_auth_users: {{{HASH}: {PASSWORD}, ada: '{HASH}'}}\nx: [")
-        observed.append(site.get("/metrics", basic()))
-        site.write(site.tls(), {"basic_auth_users": {HASH: PASSWORD}, PASSWORD: HASH})
-        observed.append(site.get("/metrics", basic()))
+        listener.file.write_text(f"basic_auth_users: {{{HASH}: {PASSWORD}, ada: '{HASH}'}}\nx: [")
+        observed.append(listener.get("/metrics", basic()))
+        listener.write(listener.tls(), {"basic_auth_users": {HASH: PASSWORD}, PASSWORD: HASH})
+        observed.append(listener.get("/metrics", basic()))
     assert [status(content) for content in observed[:2]] == [200, 200]
     logged = f"{events}{caplog.text}"
     assert logged.count("web_config_unusable") >= 2
@@ -270,10 +286,10 @@ def test_no_password_and_no_hash_is_in_a_log_or_in_an_answer(
     assert PASSWORD not in answers
 
 
-def test_a_file_that_cannot_be_used_is_a_mistake_before_anything_listens(site: Site):
-    other = Authority(site.folder / "other").issue("other")
+def test_a_file_that_cannot_be_used_is_a_mistake_before_anything_listens(listener: WebListener):
+    other = Authority(listener.folder / "other").issue("other")
     with (
         pytest.raises(ConfigError, match=r"web\.yaml: tls_server_config\.cert_file or key_file"),
-        site.serving(site.tls(key_file=str(other.key))),
+        listener.serving(listener.tls(key_file=str(other.key))),
     ):
         pytest.fail("it was started")

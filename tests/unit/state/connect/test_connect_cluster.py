@@ -32,13 +32,13 @@ TRANSLATOR = replace(
 )
 
 
-def made(inputs: Inputs | None = None, **changes) -> ConnectClusterState:
+def build_state(inputs: Inputs | None = None, **changes) -> ConnectClusterState:
     of = ConnectClusterSettings(**{"name": "lab", "kafka": "east", **changes})
     return ConnectClusterState(of, Inputs(STALE_S) if inputs is None else inputs, 100)
 
 
 def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> ConnectClusterState:
-    cluster = made(inputs)
+    cluster = build_state(inputs)
     cluster.home = OFFSETS
     cluster.enlist(connectors)
     cluster.settle(ADDRESSES)
@@ -48,7 +48,7 @@ def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> Con
 def restless(*, configs: KafkaTopic | None = CONFIGS, status: KafkaTopic | None = STATUS) -> World:
     """One Connect cluster without a REST API, which is to be listed from these topics."""
     world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.see(ListingTopicsFound(ListingTopics("lab", configs, status)))
     return world
@@ -88,8 +88,8 @@ def listed(cluster: ConnectClusterState) -> list[str]:
 # --- its connectors ------------------------------------------------------------------------------
 
 
-def test_a_list_that_is_told_again_leaves_what_was_made_of_it():
-    cluster, connectors = made(), (source("files"), source("more"))
+def test_a_list_that_is_reported_again_leaves_what_was_made_of_it():
+    cluster, connectors = build_state(), (source("files"), source("more"))
     cluster.enlist(connectors)
     names, results = cluster.names(), cluster.listed
     cluster.enlist(connectors)
@@ -97,10 +97,10 @@ def test_a_list_that_is_told_again_leaves_what_was_made_of_it():
     assert cluster.names() is names
 
 
-def test_of_connectors_that_have_gone_no_shadows_are_kept():
+def test_of_connectors_that_have_gone_no_shadows_are_retained():
     world = World()
     world.listed(own("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=OWN, whole=True)
     world.commit("files", FILE, {"position": 40})
@@ -111,7 +111,7 @@ def test_of_connectors_that_have_gone_no_shadows_are_kept():
     assert cluster._superseded == {}
 
 
-def test_topics_of_their_own_and_what_is_elsewhere_are_told_by_connector():
+def test_topics_of_their_own_and_what_is_elsewhere_are_reported_by_connector():
     far = {"offsets_addresses": frozenset({"far:9092"})}
     listed = (own("z"), own("a", MORE), own("y", **far), own("b", **far))
     cluster = with_connectors(*listed)
@@ -123,10 +123,10 @@ def test_topics_of_their_own_and_what_is_elsewhere_are_told_by_connector():
     assert cluster.elsewhere() == (("lab", "b"), ("lab", "y"))
 
 
-def test_shadows_are_told_by_connector():
+def test_shadows_are_reported_by_connector():
     world = World()
     world.listed(own("z"), own("a"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=OWN, whole=True)
     for name in ("z", "a"):
@@ -134,8 +134,8 @@ def test_shadows_are_told_by_connector():
     assert [view.connector for view in world.snapshot().source_partitions] == ["a", "z"]
 
 
-def test_its_mirrored_partitions_are_not_summed_up_unless_that_is_asked_for():
-    assert not made().of.by_topic
+def test_its_mirrored_partitions_are_not_summed_up_unless_that_is_requested():
+    assert not build_state().of.by_topic
 
 
 # --- topics that it shares with others -----------------------------------------------------------
@@ -159,7 +159,7 @@ def test_nothing_is_called_a_shadow_while_its_own_topic_was_read_for_another_clu
     world.listed(own("a"), cluster="one")
     world.tail(record("b", FILE, {"position": 5}, log_offset=0, live=False), topic=OWN, whole=True)
     world.listed(own("b"), cluster="two")
-    world.found(cluster="two")
+    world.find_topic(cluster="two")
     world.tail(whole=True)
     world.commit("b", FILE, {"position": 40})
     assert world.snapshot().source_partitions == ()
@@ -168,13 +168,13 @@ def test_nothing_is_called_a_shadow_while_its_own_topic_was_read_for_another_clu
 # --- status topics -------------------------------------------------------------------------------
 
 
-def test_only_where_there_is_a_rest_api_and_no_name_is_given_a_status_topic_is_looked_for():
+def test_only_where_there_is_a_rest_api_and_no_name_is_given_a_status_topic_is_searched_for():
     topic = KafkaTopic("east", "connect-status")
     for cluster, another in (
-        (made(), True),
-        (made(rest=False), False),
-        (made(status=topic), False),
-        (made(status=STATUS), False),
+        (build_state(), True),
+        (build_state(rest=False), False),
+        (build_state(status=topic), False),
+        (build_state(status=STATUS), False),
     ):
         cluster.home = OFFSETS
         assert cluster.found_status(frozenset({topic})) is another
@@ -182,11 +182,11 @@ def test_only_where_there_is_a_rest_api_and_no_name_is_given_a_status_topic_is_l
 
 
 def test_without_a_rest_api_no_status_topic_is_read_beside_those_that_list_connectors():
-    assert made(rest=False, status=STATUS).status_topics() == ()
-    assert len(made(status=STATUS).status_topics()) == 1
+    assert build_state(rest=False, status=STATUS).status_topics() == ()
+    assert len(build_state(status=STATUS).status_topics()) == 1
 
 
-def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_tells_their_histories():
+def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_reports_their_histories():
     world = restless()
     says = ListingRecord(ConnectorStatus("mm2", condition("running")), at=NOW)
     world.tail(says, topic=STATUS, whole=True)
@@ -196,13 +196,13 @@ def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_tells_their
 
 def translating() -> ConnectClusterState:
     """It has a MirrorCheckpointConnector, whose tasks are known."""
-    cluster = made(status=STATUS)
+    cluster = build_state(status=STATUS)
     cluster.enlist((TRANSLATOR, source("files")))
     assert cluster.checkpoint_tasks_changed()
     return cluster
 
 
-def test_whatever_becomes_of_a_checkpoint_task_has_changed_it_in_whichever_company_it_is_told():
+def test_whatever_becomes_of_a_checkpoint_task_has_changed_it_in_whichever_company_it_is_reported():
     cluster, failed = translating(), condition("failed")
     assert not cluster.checkpoint_tasks_changed()
     cluster.apply(read(STATUS, TaskStatus("files", 0, failed), TaskStatus("ckpt", 0, failed)), NOW)
@@ -219,7 +219,7 @@ def test_what_becomes_of_others_and_of_the_connector_itself_changes_no_checkpoin
 
 
 def test_a_connector_of_another_kind_has_no_checkpoint_tasks_whatever_its_class_is_called():
-    cluster = made()
+    cluster = build_state()
     cluster.enlist((source("files", class_name="org.example.MirrorCheckpointFiles"),))
     assert not cluster.checkpoint_tasks_changed()
 
@@ -228,7 +228,7 @@ def test_a_connector_of_another_kind_has_no_checkpoint_tasks_whatever_its_class_
 
 
 def test_another_clusters_topics_list_none_of_its_connectors():
-    cluster = made(rest=False)
+    cluster = build_state(rest=False)
     cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
     cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
     other = KafkaTopic("east", "other-configs")
@@ -238,7 +238,7 @@ def test_another_clusters_topics_list_none_of_its_connectors():
 
 
 def test_a_config_topic_that_is_read_again_leaves_the_states():
-    cluster = made(rest=False)
+    cluster = build_state(rest=False)
     cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
     cluster.apply(read(STATUS, ConnectorStatus("mm2", condition("running")), whole=True), NOW)
     for _ in range(2):
@@ -247,15 +247,15 @@ def test_a_config_topic_that_is_read_again_leaves_the_states():
 
 
 def test_until_the_config_topic_was_read_whole_there_is_no_list():
-    cluster = made(rest=False)
+    cluster = build_state(rest=False)
     cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
     assert cluster.apply(read(CONFIGS), NOW) is False
     assert cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2)), NOW) is False
     assert cluster.listed is None
 
 
-def test_a_read_of_nothing_lists_nothing_anew():
-    cluster = made(rest=False)
+def test_a_read_of_nothing_lists_nothing_again():
+    cluster = build_state(rest=False)
     cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
     assert cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW) is True
     results = cluster.listed
@@ -284,22 +284,22 @@ def test_a_config_topic_that_may_yet_be_read_is_waited_for():
 
 
 def test_where_there_is_no_list_nobody_is_gone():
-    cluster = made()
+    cluster = build_state()
     assert not cluster.gone("files")
     cluster.enlist((source("more"),))
     assert cluster.gone("files")
 
 
 def test_of_a_connector_whose_topic_is_not_known_nothing_is_certain_and_nothing_denied():
-    cluster = made()
+    cluster = build_state()
     cluster.enlist((source("files"),))
     assert not cluster.uncommitted("files", "west", TopicPartition("orders", 0))
     assert cluster.agrees("files", "identity", "text")
 
 
-def test_nothing_is_told_of_what_became_of_connectors_that_are_left_out():
+def test_nothing_is_reported_of_what_became_of_connectors_that_are_left_out():
     inputs = Inputs(STALE_S)
-    cluster = made(inputs, status=STATUS, wants_connector=lambda name: name == "files")
+    cluster = build_state(inputs, status=STATUS, wants_connector=lambda name: name == "files")
     says = [ConnectorStatus(name, condition("running")) for name in ("files", "left-out")]
     report = read(STATUS, *says, whole=True)
     inputs.of(report.input).read(report)

@@ -21,13 +21,13 @@ def moved() -> World:
     """`files` keeps its offsets in a topic of its own; both topics were read and are empty."""
     world = World()
     world.listed(own(), source("plain"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=OWN, whole=True)
     return world
 
 
-def shown(world: World) -> dict[tuple[str, str], tuple[int | None, int | None]]:
+def list_offsets(world: World) -> dict[tuple[str, str], tuple[int | None, int | None]]:
     """(connector, file) -> (offset, shadow)."""
     return {
         (view.connector, view.label.removeprefix("filename=/data/")): (
@@ -43,7 +43,7 @@ def test_the_value_is_that_of_its_own_topic_alone():
     world.commit("files", FILE, {"position": 40})
     world.commit("files", FILE, {"position": 7}, topic=OWN)
     world.commit("files", FILE, {"position": 41})
-    assert shown(world) == {("files", "in.txt"): (7, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (7, None)}
 
 
 def test_what_only_the_clusters_topic_holds_has_no_offset_and_is_named_a_shadow():
@@ -51,7 +51,10 @@ def test_what_only_the_clusters_topic_holds_has_no_offset_and_is_named_a_shadow(
     world.commit("files", FILE, {"position": 40})
     world.commit("files", OTHER, {"position": 50})
     world.commit("files", OTHER, {"position": 8}, topic=OWN)
-    assert shown(world) == {("files", "in.txt"): (None, 40), ("files", "other.txt"): (8, None)}
+    assert list_offsets(world) == {
+        ("files", "in.txt"): (None, 40),
+        ("files", "other.txt"): (8, None),
+    }
     view = world.file()
     assert (view.log_offset, view.committed_at, view.commits) == (None, None, 0)
 
@@ -61,7 +64,7 @@ def test_what_its_own_topic_forgot_is_no_shadow():
     world.commit("files", FILE, {"position": 40})
     world.commit("files", FILE, {"position": 7}, topic=OWN)
     world.commit("files", FILE, None, topic=OWN)
-    assert shown(world) == {("files", "in.txt"): (None, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (None, None)}
     assert world.file().resets == 1
 
 
@@ -74,20 +77,20 @@ def test_a_shadow_and_an_offset_of_the_same_label_have_each_a_label_of_their_own
     assert len(labels) == len(set(labels)) == 2
 
 
-def test_other_connectors_of_the_cluster_are_not_looked_for_in_it():
+def test_other_connectors_of_the_cluster_are_not_searched_for_in_it():
     world = moved()
     world.commit("plain", FILE, {"position": 1})
     world.commit("plain", FILE, {"position": 2}, topic=OWN)
-    assert shown(world) == {("plain", "in.txt"): (1, None)}
+    assert list_offsets(world) == {("plain", "in.txt"): (1, None)}
 
 
 def test_a_topic_of_its_own_that_is_the_clusters_behaves_as_if_it_were_not_named():
     world = World()
     world.listed(own(dedicated_offsets_topic=OFFSETS.topic))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 7})
-    assert shown(world) == {("files", "in.txt"): (7, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (7, None)}
     assert world.snapshot().topology.offsets_topics == (OffsetsTopic("lab", OFFSETS),)
 
 
@@ -96,18 +99,18 @@ def test_a_topic_on_a_kafka_cluster_that_is_configured_is_read_there():
     world.listed(own(offsets_addresses=frozenset({"west:9092"})))
     world.tail(topic=AWAY, whole=True)
     world.commit("files", FILE, {"position": 7}, topic=AWAY)
-    assert shown(world) == {("files", "in.txt"): (7, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (7, None)}
     assert world.snapshot().topology.tailed() == (AWAY,)
 
 
 def test_a_topic_on_a_kafka_cluster_that_is_not_configured_is_elsewhere_and_left_to_rest():
     world = World()
     world.listed(own(offsets_addresses=frozenset({"far:9092"})), source("plain"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 40})
     world.commit("plain", FILE, {"position": 1})
-    assert shown(world) == {("plain", "in.txt"): (1, None)}
+    assert list_offsets(world) == {("plain", "in.txt"): (1, None)}
     assert world.snapshot().topology.elsewhere == (("lab", "files"),)
     assert not world.snapshot().ready
     world.polled("files", (FILE, {"position": 50}))
@@ -121,27 +124,27 @@ def test_a_topic_on_a_kafka_cluster_that_is_not_configured_is_elsewhere_and_left
 def test_a_setting_that_changes_changes_the_values_at_once_and_mixes_nothing():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 40})
-    assert shown(world) == {("files", "in.txt"): (40, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (40, None)}
     world.listed(own())
-    assert shown(world) == {}  # its own topic was not read yet
+    assert list_offsets(world) == {}  # its own topic was not read yet
     world.tail(topic=OWN, whole=True)
-    assert shown(world) == {("files", "in.txt"): (None, 40)}
+    assert list_offsets(world) == {("files", "in.txt"): (None, 40)}
     world.commit("files", FILE, {"position": 1}, topic=OWN)
-    assert shown(world) == {("files", "in.txt"): (1, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (1, None)}
     world.listed(source("files"))
-    assert shown(world) == {("files", "in.txt"): (40, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (40, None)}
     world.commit("files", FILE, {"position": 2}, topic=OWN)  # from a tail that is about to end
-    assert shown(world) == {("files", "in.txt"): (40, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (40, None)}
 
 
 def test_the_lag_of_a_flow_follows_its_topic():
     world = World()
     flow = mirror(syncs_topic=None)
     world.listed(flow)
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(100)
@@ -159,7 +162,7 @@ def test_where_all_have_topics_of_their_own_the_cluster_needs_none_to_be_ready()
     world.tail(topic=OWN, whole=True)
     assert world.snapshot().waiting_for == ()
     world.commit("more", FILE, {"position": 7}, topic=OWN)
-    assert shown(world) == {("more", "in.txt"): (7, None)}
+    assert list_offsets(world) == {("more", "in.txt"): (7, None)}
 
 
 def test_several_connectors_share_one_topic_and_one_tail():
@@ -168,20 +171,20 @@ def test_several_connectors_share_one_topic_and_one_tail():
     world.tail(topic=OWN, whole=True)
     world.commit("a", FILE, {"position": 1}, topic=OWN)
     world.commit("b", FILE, {"position": 2}, topic=OWN)
-    assert shown(world) == {("a", "in.txt"): (1, None), ("b", "in.txt"): (2, None)}
+    assert list_offsets(world) == {("a", "in.txt"): (1, None), ("b", "in.txt"): (2, None)}
     assert world.snapshot().topology.tailed() == (OWN,)
     world.listed(own("b"))
-    assert shown(world) == {("b", "in.txt"): (2, None)}
+    assert list_offsets(world) == {("b", "in.txt"): (2, None)}
 
 
 def test_a_topic_that_is_not_read_to_its_end_hides_its_connector_alone():
     world = World()
     world.listed(own(), source("plain"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("plain", FILE, {"position": 1})
     world.tail(record("files", FILE, {"position": 9}, log_offset=0), topic=OWN, caught_up=False)
-    assert shown(world) == {("plain", "in.txt"): (1, None)}
+    assert list_offsets(world) == {("plain", "in.txt"): (1, None)}
 
 
 def test_a_topic_that_goes_stale_hides_its_connector_alone():
@@ -190,25 +193,25 @@ def test_a_topic_that_goes_stale_hides_its_connector_alone():
     world.commit("files", FILE, {"position": 9}, topic=OWN)
     world.now += STALE_S[TAIL] + 1
     world.tail()
-    assert shown(world) == {("plain", "in.txt"): (1, None)}
+    assert list_offsets(world) == {("plain", "in.txt"): (1, None)}
 
 
 def test_a_shadow_needs_both_topics_to_be_read():
     world = moved()
     world.commit("files", FILE, {"position": 40})
-    assert shown(world) == {("files", "in.txt"): (None, 40)}
+    assert list_offsets(world) == {("files", "in.txt"): (None, 40)}
     world.now += STALE_S[TAIL] + 1
     world.tail(topic=OWN)
-    assert shown(world) == {}
+    assert list_offsets(world) == {}
 
 
 def test_nothing_is_called_a_shadow_while_a_transaction_may_hide_its_offset():
     world = moved()
     world.commit("files", FILE, {"position": 40})
     world.tail(topic=OWN, frozen=(0,))
-    assert shown(world) == {}
+    assert list_offsets(world) == {}
     world.commit("files", FILE, {"position": 7}, topic=OWN)
-    assert shown(world) == {("files", "in.txt"): (7, None)}
+    assert list_offsets(world) == {("files", "in.txt"): (7, None)}
 
 
 def test_a_topic_that_another_cluster_has_read_already_is_read_again_for_the_second():
@@ -220,10 +223,10 @@ def test_a_topic_that_another_cluster_has_read_already_is_read_again_for_the_sec
     world.tail(old, topic=OWN, whole=True)
     world.listed(own("b"), cluster="two")
     world.commit("b", OTHER, {"position": 6}, topic=OWN)
-    assert shown(world) == {}
+    assert list_offsets(world) == {}
     world.tail_ended(OWN)
     world.tail(old, topic=OWN, whole=True)
-    assert shown(world) == {("b", "in.txt"): (5, None)}
+    assert list_offsets(world) == {("b", "in.txt"): (5, None)}
 
 
 def test_the_truth_check_compares_with_the_connectors_own_topic():
@@ -258,7 +261,7 @@ def test_a_topic_that_does_not_exist_yet_is_not_waited_for():
 def test_what_rest_said_of_a_topic_that_was_left_since_is_compared_with_nothing():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail(topic=OWN, whole=True)
     world.commit("files", FILE, {"position": 40})
@@ -284,7 +287,7 @@ def test_each_connector_is_where_its_offsets_are_and_who_has_none_is_left_out():
     assert group_by_offsets_topic(names, dedicated, None) == ((OWN_TOPIC, frozenset({"b"})),)
 
 
-def test_topics_are_told_in_order():
+def test_topics_are_reported_in_order():
     dedicated = {name: KafkaTopic("east", f"offsets-{name}") for name in "gcaehbfd"}
     reports = group_by_offsets_topic(frozenset(dedicated), dedicated, HOME)
     assert [topic.topic[-1] for topic, _ in reports] == [*"abcdefgh"]
@@ -296,4 +299,4 @@ def test_a_topic_that_only_a_config_provider_knows_is_not_read_under_that_name()
     world.commit("files", FILE, {"position": 40})
     assert [topic.at for topic in world.snapshot().topology.offsets_topics] == [OFFSETS]
     assert world.snapshot().topology.elsewhere == (("lab", "files"),)
-    assert ("files", "in.txt") not in shown(world)
+    assert ("files", "in.txt") not in list_offsets(world)

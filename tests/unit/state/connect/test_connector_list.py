@@ -117,7 +117,7 @@ def test_what_one_answer_omits_stays_with_its_state_and_without_it_from_the_thir
     assert answers.shown == (A, B)
 
 
-def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals():
+def test_a_configuration_that_is_not_reported_any_more_is_believed_for_ten_intervals():
     own = replace(A, dedicated_offsets_topic="own")
     answers = known(own, B)
     told_at = answers.now
@@ -146,7 +146,7 @@ def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals
         (ConnectorKind.SINK, ConnectorKind.UNKNOWN, ConnectorKind.UNKNOWN),
     ],
 )
-def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tells_it(
+def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_reports_it(
     before, report, kind
 ):
     answers = known(replace(A, kind=before))
@@ -154,7 +154,7 @@ def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tel
     assert (answers.shown[0].kind, answers.shown[0].configured) == (kind, False)
 
 
-def test_who_is_listed_by_turns_is_told_of_and_one_blip_or_two_are_not():
+def test_who_is_listed_by_turns_is_reported_and_one_blip_or_two_are_not():
     answers = known(A, B)
     for _ in range(ALTERNATION_RETURNS - 1):
         answers.answer(B)
@@ -261,7 +261,7 @@ def test_an_entry_without_a_configuration_has_that_of_before_and_its_own_state()
     )
 
 
-def test_who_goes_on_committing_is_not_deleted_and_is_told_of():
+def test_who_goes_on_committing_is_not_deleted_and_is_reported():
     answers = known(A, B)
     answers.answer(B, times=6, commits=("a",))
     assert answers.unlisted == []
@@ -345,7 +345,7 @@ def test_the_id_of_before_a_restart_is_the_clusters_own():
     assert answers.shown == (A,)
 
 
-def test_who_commits_and_was_never_listed_is_told_of_once_it_goes_on():
+def test_who_commits_and_was_never_listed_is_reported_once_it_goes_on():
     answers = known(A)
     answers.answer(A, times=2, commits=("stranger",))
     answers.answer(A, times=20)
@@ -384,7 +384,7 @@ def test_a_clock_that_is_set_back_makes_nobody_deleted_too_soon():
     assert answers.states == {"b": "running"}
 
 
-def test_what_is_kept_of_strangers_and_of_the_deleted_is_bounded():
+def test_what_is_retained_of_unknown_members_and_of_the_deleted_is_bounded():
     answers = Answers()
     answers.answer(A, commits=tuple(f"s{number}" for number in range(UNLISTED_CONNECTORS_MAX + 10)))
     answers.answer(A, times=20)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
 from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings
 from offsetwatch.state.connect.source_offsets import SourceBook
-from tests.unit.state.connect.test_rest_consistency import settled
+from tests.unit.state.connect.test_rest_consistency import count_differences
 from tests.unit.state.worlds import NOW, OFFSETS, World, files, orders, record, source
 
 FIELDS = ("name", "path")
@@ -373,9 +373,9 @@ def test_rest_has_null_of_a_map_of_another_order_and_does_not_disagree():
     world = files()
     commit(world, AS_IS, 79, 80)
     world.rest_offsets("files", {IDENTITY: None})
-    assert settled(world) == 0
+    assert count_differences(world) == 0
     world.rest_offsets("files", {IDENTITY: '{"position":80}'})
-    assert settled(world) == 1
+    assert count_differences(world) == 1
 
 
 def test_rest_has_what_was_altered_over_rest_and_does_not_disagree():
@@ -384,9 +384,9 @@ def test_rest_has_what_was_altered_over_rest_and_does_not_disagree():
     commit(world, AS_REST, 5)
     commit(world, AS_IS, 81)
     world.rest_offsets("files", {IDENTITY: '{"position":5}'})
-    assert settled(world) == 0
+    assert count_differences(world) == 0
     world.rest_offsets("files", {IDENTITY: '{"position":81}'})
-    assert settled(world) == 1
+    assert count_differences(world) == 1
 
 
 def test_mirror_maker_looks_up_a_hash_map_whatever_else_is_written():
@@ -423,7 +423,7 @@ def restarted(world, *newest: tuple[bytes, int, float], times: int = 1):
     for _ in range(times):
         other = World()
         other.book.recall(remembered)
-        other.found()
+        other.find_topic()
         remembered = other.book.remembered() or remembered
     other.now = world.now
     other.listed(source("files"))
@@ -492,7 +492,7 @@ def test_what_appeared_beside_the_one_in_use_while_the_daemon_was_down_is_a_stra
     assert (view.raw_key, view.strays) == (AS_IS, 2)
 
 
-def test_what_began_again_under_another_raw_key_goes_on_to_be_told_after_a_restart():
+def test_what_began_again_under_another_raw_key_goes_on_to_be_reported_after_a_restart():
     world = files()
     commit(world, AS_IS, 150, 159)
     commit(world, AS_REST, 9, 18, 27)
@@ -524,7 +524,7 @@ def listed_as(class_name: str, *raw_keys: bytes, world: World | None = None) -> 
     if world is None:
         world = World()
         world.listed()
-        world.found()
+        world.find_topic()
         found = [
             record("files", {}, {"offset": 7 + n}, log_offset=n, live=False, raw_key=raw_key)
             for n, raw_key in enumerate(raw_keys)

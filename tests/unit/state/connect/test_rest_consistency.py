@@ -13,10 +13,10 @@ IDENTITY = '{"filename":"/data/in.txt"}'
 def checked(world: World, text: str | None, *, identity: str = IDENTITY) -> int:
     """How many differences are counted once the grace is over."""
     world.rest_offsets("files", {identity: text})
-    return settled(world)
+    return count_differences(world)
 
 
-def settled(world: World) -> int:
+def count_differences(world: World) -> int:
     world.now += GRACE_S + 1
     world.tail()
     return world.offsets_differ()
@@ -46,9 +46,9 @@ def test_what_an_answer_does_not_list_is_no_difference_if_an_entry_could_not_be_
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.rest_offsets("files", {}, whole=False)
-    assert settled(world) == 0
+    assert count_differences(world) == 0
     world.rest_offsets("files", {})
-    assert settled(world) == 1
+    assert count_differences(world) == 1
 
 
 def differing(world: World) -> tuple[int, ...]:
@@ -73,7 +73,7 @@ def test_rounds_that_differ_one_after_the_other_are_counted_until_one_agrees():
 def test_many_partitions_of_one_round_are_one_round():
     world = files()
     world.rest_offsets("files", {f'{{"filename":"{name}"}}': "{}" for name in "abcdefgh"})
-    settled(world)
+    count_differences(world)
     (check,) = world.snapshot().rest_checks.values()
     assert (check.rounds, len(check.examples)) == (1, EXAMPLES_MAX)
 
@@ -96,7 +96,7 @@ def test_a_connector_that_is_gone_leaves_no_rounds():
     assert differing(world) == ()
 
 
-def test_a_difference_is_explained_to_people():
+def test_a_difference_is_explained_to_operators():
     world = files()
     world.commit("files", FILE, {"position": 7})
     checked(world, '{"position":8}')
@@ -111,10 +111,10 @@ def test_a_commit_that_rest_saw_first_settles_the_check_when_the_tail_shows_it()
     world.rest_offsets("files", {IDENTITY: '{"position":8}'})
     world.commit("files", FILE, {"position": 8})
     world.commit("files", FILE, {"position": 9})
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
-def test_any_offset_since_the_asking_may_be_the_one_that_rest_saw():
+def test_any_offset_since_the_query_may_be_the_one_that_rest_saw():
     """Exactly-once connectors commit many times between REST's reading and our hearing of it."""
     world = files()
     world.commit("files", FILE, {"position": 1})
@@ -123,7 +123,7 @@ def test_any_offset_since_the_asking_may_be_the_one_that_rest_saw():
         world.commit("files", FILE, {"position": number})
         world.snapshot()
     world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":5}'),)))
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
 def test_an_answer_whose_announcement_was_dropped_is_compared_with_what_comes_after_it():
@@ -132,10 +132,10 @@ def test_an_answer_whose_announcement_was_dropped_is_compared_with_what_comes_af
     world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":2}'),)))
     for number in (2, 3):
         world.commit("files", FILE, {"position": number})
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
-def test_an_offset_from_before_the_asking_is_a_difference():
+def test_an_offset_from_before_the_query_is_a_difference():
     world = files()
     world.commit("files", FILE, {"position": 1})
     world.commit("files", FILE, {"position": 2})
@@ -154,31 +154,31 @@ def test_an_offset_that_rest_does_not_list_is_a_difference():
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.rest_offsets("files", {})
-    assert settled(world) == 1
+    assert count_differences(world) == 1
 
 
 def test_an_offset_without_a_partition_is_never_listed_by_rest_and_no_difference():
     world = files()
     world.commit("files", None, {"position": 7})
     world.rest_offsets("files", {})
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
-def test_a_first_commit_after_the_asking_is_no_difference():
+def test_a_first_commit_after_the_query_is_no_difference():
     world = files()
     world.see(RestOffsetsRequested("lab", "files"))
     world.commit("files", FILE, {"position": 7})
     world.see(RestOffsetsRead("lab", "files", ()))
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
-def test_a_tombstone_after_the_asking_is_no_difference():
+def test_a_tombstone_after_the_query_is_no_difference():
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.see(RestOffsetsRequested("lab", "files"))
     world.commit("files", FILE, None)
     world.see(RestOffsetsRead("lab", "files", ((IDENTITY, '{"position":7}'),)))
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
 def test_a_partition_under_a_key_that_connect_does_not_look_up_reads_null_in_both():
@@ -202,7 +202,7 @@ def test_a_partition_that_the_bound_cut_is_no_difference():
         (next(iter(world.snapshot().source_partitions)).identity, '{"offset":7}'),
     )
     world.see(RestOffsetsRead("lab", "files", answer))
-    assert settled(world) == 0
+    assert count_differences(world) == 0
 
 
 def test_a_tail_that_is_away_confirms_nothing_and_counts_nothing():
@@ -216,7 +216,7 @@ def test_a_tail_that_is_away_confirms_nothing_and_counts_nothing():
     assert world.offsets_differ() == 0
 
 
-def test_an_asking_that_is_never_answered_is_forgotten():
+def test_a_query_that_is_never_answered_is_forgotten():
     world = files()
     world.commit("files", FILE, {"position": 1})
     world.see(RestOffsetsRequested("lab", "files"))
@@ -227,7 +227,7 @@ def test_an_asking_that_is_never_answered_is_forgotten():
     assert checked(world, '{"position":1}') == 1
 
 
-def test_what_rest_told_of_a_topic_that_the_connector_has_left_since_is_no_difference():
+def test_what_rest_reported_of_a_topic_that_the_connector_has_left_since_is_no_difference():
     world, own = files(), KafkaTopic("east", "own")
     world.commit("files", FILE, {"position": 7})
     world.rest_offsets("files", {IDENTITY: '{"position":8}'})

@@ -76,7 +76,7 @@ def test_a_change_is_dated_by_the_poll_that_saw_it_and_counted():
 
 
 @pytest.mark.parametrize("class_name", ["", "org.example.CameraSource"])
-def test_a_shape_alone_tells_neither_a_rewind_nor_a_poisoned_offset(class_name):
+def test_a_shape_alone_reports_neither_a_rewind_nor_a_poisoned_offset(class_name):
     world = alone(source("camera", class_name=class_name))
     world.polled("camera", (FILE, {"position": 40}))
     later(world, "camera", (FILE, {"position": 20}))
@@ -109,7 +109,7 @@ def test_a_failing_api_takes_its_series_down_and_no_others():
     world = World(sites=(ConnectClusterSettings(name="lab", kafka=None), "prod"))
     world.listed(source("files"))
     world.listed(source("files"), cluster="prod")
-    world.found(cluster="prod")
+    world.find_topic(cluster="prod")
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 7})
     world.snapshot()
@@ -138,7 +138,7 @@ def test_an_answer_that_is_too_old_is_taken_down():
     assert positions(world) == {}
 
 
-def test_one_connector_that_cannot_be_asked_takes_no_other_with_it():
+def test_one_connector_that_cannot_be_queried_takes_no_other_with_it():
     world = alone(source("files"), source("odd/name"))
     world.polled("files", (FILE, {"position": 40}))
     world.poll_failed("odd/name", "not_found")
@@ -213,7 +213,7 @@ def test_a_topic_that_is_found_takes_over_once_it_is_read_to_its_end():
     world.polled("files", (FILE, {"position": 40}))
     assert only(world).from_rest
     assert world.snapshot().ready
-    world.found()
+    world.find_topic()
     assert only(world).from_rest
     world.tail(caught_up=False)
     assert only(world).from_rest
@@ -227,7 +227,7 @@ def test_a_topic_that_is_found_takes_over_once_it_is_read_to_its_end():
 def test_rest_takes_over_when_a_topic_has_not_been_read_for_a_while_and_counts_nothing_twice():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     for position in (40, 30):
         world.commit("files", FILE, {"position": position})
@@ -248,7 +248,7 @@ def test_rest_takes_over_when_a_topic_has_not_been_read_for_a_while_and_counts_n
 def test_a_topic_that_is_only_read_slowly_is_not_left_to_rest():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(caught_up=False, behind=1000)
     world.now += 3600
     assert world.snapshot().by_rest == ()
@@ -257,7 +257,7 @@ def test_a_topic_that_is_only_read_slowly_is_not_left_to_rest():
 def test_nothing_polled_is_compared_with_a_topic_that_is_not_read():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 40})
     world.tail_failed("denied")
@@ -270,15 +270,15 @@ def test_nothing_polled_is_compared_with_a_topic_that_is_not_read():
     assert world.offsets_differ() == 0
 
 
-def test_a_site_without_an_api_is_never_polled():
+def test_a_cluster_without_an_api_is_never_polled():
     world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),))
-    world.found()
+    world.find_topic()
     world.tail_failed("denied")
     world.now += 100
     assert world.snapshot().by_rest == ()
 
 
-def test_a_flow_has_lag_against_log_ends_by_what_rest_tells_and_no_sync_is_held_against_it():
+def test_a_flow_has_lag_against_log_ends_by_what_rest_reports_and_no_sync_is_held_against_it():
     world = alone(replace(mirror(), name="mm2"))
     world.polled("mm2", (orders(), {"offset": 9}))
     world.tail(sync(25, at=world.now + 600), topic=SYNCS, whole=True)
@@ -289,7 +289,7 @@ def test_a_flow_has_lag_against_log_ends_by_what_rest_tells_and_no_sync_is_held_
     assert world.snapshot().ready
 
 
-def test_a_flow_that_rest_tells_of_needs_no_syncs():
+def test_a_flow_that_rest_reports_needs_no_syncs():
     world = alone(mirror())
     world.polled("mm2", (orders(), {"offset": 9}))
     world.tail_failed("denied", SYNCS)
@@ -311,7 +311,7 @@ def away():
     return world
 
 
-def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_tells(away):
+def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_reports(away):
     away.see(InputSucceeded(InputId(GROUPS, connect_cluster="lab"), away.now))
     assert away.snapshot().waiting_for == ("rest_offsets lab/lake: waiting for a first attempt",)
     away.polled(
@@ -396,7 +396,7 @@ def test_a_connector_of_its_own_topic_is_polled_where_that_alone_cannot_be_read(
     world = World()
     own = KafkaTopic("east", "files-offsets")
     world.listed(source("files", dedicated_offsets_topic=own.topic), source("plain"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.tail_failed("denied", own)
     assert [connector.connector for connector in world.snapshot().by_rest] == ["files"]

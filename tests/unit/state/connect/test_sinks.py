@@ -121,7 +121,7 @@ def probed(world: World, start: int, result: FirstRecord | NoRecordBefore) -> No
     )
 
 
-def told(world: World) -> tuple[bool | None, float | None, str | None]:
+def read_lag(world: World) -> tuple[bool | None, float | None, str | None]:
     (view,) = world.sunk()
     return (view.caught_up, view.behind_since, view.behind_from)
 
@@ -129,9 +129,9 @@ def told(world: World) -> tuple[bool | None, float | None, str | None]:
 def test_a_sink_at_the_end_is_caught_up_and_one_beyond_it_is_nothing_that_we_know():
     world = sinking()
     world.sinks(offset(committed=100))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
     world.sinks(offset(committed=101))
-    assert told(world) == (None, None, None)
+    assert read_lag(world) == (None, None, None)
 
 
 def test_a_sink_that_rests_behind_a_marker_is_caught_up_although_it_lags_by_one():
@@ -139,7 +139,7 @@ def test_a_sink_that_rests_behind_a_marker_is_caught_up_although_it_lags_by_one(
     world.sinks(offset(committed=99))
     assert world.sunk()[0].probe_from == 99
     probed(world, 99, NoRecordBefore(100))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
     assert world.sunk()[0].lag == 1
 
 
@@ -148,9 +148,9 @@ def test_what_waits_for_a_sink_counts_from_its_own_timestamp_once_that_is_read()
     world.sinks(offset(committed=100))
     world.now += 10
     world.sinks(offset(committed=100, log_end=110))
-    assert told(world) == (None, NOW, LOG_ENDS)
+    assert read_lag(world) == (None, NOW, LOG_ENDS)
     probed(world, 100, FirstRecord(offset=103, at=NOW + 4))
-    assert told(world) == (False, NOW + 4, RECORD)
+    assert read_lag(world) == (False, NOW + 4, RECORD)
     world.sinks(offset(committed=104, log_end=110))
     assert world.sunk()[0].probe_from == 104
 
@@ -178,7 +178,7 @@ def test_before_there_is_a_list_no_sink_is_shown():
     assert len(world.sunk()) == 1
 
 
-def test_sinks_are_told_by_connect_cluster_whichever_answered_first():
+def test_sinks_are_reported_by_connect_cluster_whichever_answered_first():
     world = World(sites=("lab", "prod"))
     for name in ("prod", "lab"):
         world.see(
@@ -269,10 +269,10 @@ def test_an_offset_below_zero_or_without_a_number_is_none_to_mirrormaker(offset)
 
 
 @pytest.mark.parametrize("from_start", [True, False])
-def test_a_first_commit_between_asking_and_answer_waits_for_the_next_answer(from_start):
+def test_a_first_commit_between_querying_and_answer_waits_for_the_next_answer(from_start):
     world = mirrors(mirror(from_start=from_start))
     world.assigned(0)
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), {"offset": 500})
     world.ends(bounds(400), number=request)
     assert trio(world) == (None, 400, 400 if from_start else None)
@@ -280,13 +280,13 @@ def test_a_first_commit_between_asking_and_answer_waits_for_the_next_answer(from
     assert trio(world) == (500, 600, 99)
 
 
-def test_a_reset_between_asking_and_answer_counts_at_once():
+def test_a_reset_between_querying_and_answer_counts_at_once():
     world = mirrors()
     world.assigned(0)
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(bounds(100))
     assert trio(world) == (99, 100, 0)
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), None)
     assert trio(world) == (None, 100, 100)
     world.ends(bounds(120), number=request)
@@ -297,7 +297,7 @@ def test_a_reset_that_is_committed_over_between_two_answers_still_adds_up():
     world = mirrors()
     world.assigned(0)
     world.commit("mm2", orders(), {"offset": 99})
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), None)
     world.commit("mm2", orders(), {"offset": 7})
     world.ends(bounds(120), number=request)
@@ -310,10 +310,10 @@ def test_an_end_that_was_not_read_for_a_position_is_not_shown_beside_it():
     world = World(sites=("lab", "prod"))
     for cluster, topic in (("lab", OFFSETS), ("prod", other)):
         world.listed(mirror(syncs_topic=None), cluster=cluster)
-        world.found(topic, cluster=cluster)
+        world.find_topic(topic, cluster=cluster)
         world.tail(topic=topic, whole=True)
     world.commit("mm2", orders(), {"offset": 10})
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), {"offset": 500}, topic=other)
     world.ends(bounds(400), number=request)
     views = {
@@ -420,7 +420,7 @@ def test_readiness_once_reached_is_not_lost_while_positions_are_away():
 def test_syncs_that_a_transaction_hides_do_not_keep_a_daemon_from_being_ready():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.tail(record("mm2", orders(), {"offset": 1}, log_offset=0, live=False), whole=True)
     world.tail(topic=SYNCS, whole=True, frozen=(0,))
     world.ends({})
@@ -446,7 +446,7 @@ def test_an_offsets_topic_lost_and_found_again_under_its_name_is_not_empty():
     world.commit("mm2", orders(), {"offset": 10})
     world.see(OffsetsTopicLost("lab"))
     assert world.snapshot().source_partitions == ()
-    world.found()
+    world.find_topic()
     assert world.mirrored().committed == 10
 
 
@@ -454,7 +454,7 @@ def test_a_tail_that_ended_leaves_nothing_to_the_next_of_its_topic():
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 10})
     world.tail_ended()
-    world.found()
+    world.find_topic()
     assert world.snapshot().source_partitions == ()
     world.tail(whole=True)
     assert world.snapshot().source_partitions == ()
@@ -499,7 +499,7 @@ class Compared(frozenset[TopicPartition]):
     __hash__ = frozenset.__hash__
 
 
-def test_an_assignment_told_again_is_held_against_the_last_one_once_and_not_by_each_picture():
+def test_an_assignment_reported_again_is_held_against_the_last_one_once_and_not_by_each_picture():
     world = mirrors()
     reports = [Compared({TopicPartition("orders", 0)}) for _ in range(2)]
     world.see(PartitionsAssigned("lab", "mm2", reports[0]))
@@ -526,7 +526,9 @@ def test_an_assignment_that_nobody_knows_any_more_is_none_where_flows_share_thei
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, -30.0, 30.0, 600.0])
-def test_what_was_committed_beside_an_assignment_is_told_from_what_is_since_by_any_clock(skew_s):
+def test_what_was_committed_beside_an_assignment_is_distinguished_from_what_is_since_by_any_clock(
+    skew_s,
+):
     """Partition 1 is left over from another configuration, until it is committed again."""
     world = mirrors()
     world.commit("mm2", orders(0), {"offset": 5})

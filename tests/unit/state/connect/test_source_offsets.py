@@ -21,7 +21,7 @@ def counters(view) -> tuple[int, int, int, int]:
 def test_nothing_is_shown_before_the_tail_caught_up():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     first = record("files", FILE, {"position": 1}, log_offset=0, live=False)
     world.tail(first, caught_up=False)
     assert world.partitions() == {}
@@ -31,7 +31,7 @@ def test_nothing_is_shown_before_the_tail_caught_up():
 
 def test_nothing_is_shown_before_the_connectors_were_listed_once():
     world = World()
-    world.found()
+    world.find_topic()
     world.tail(record("files", FILE, {"position": 1}, log_offset=0, live=False), whole=True)
     assert world.partitions() == {}
     world.listed(source("files"))
@@ -81,7 +81,7 @@ def test_null_after_null_is_no_advance():
 def test_what_a_bootstrap_read_counts_nowhere():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(
         record("files", FILE, {"position": 9}, log_offset=5, live=False, advanced_at=NOW - 99),
         whole=True,
@@ -96,7 +96,7 @@ def test_what_a_bootstrap_read_counts_nowhere():
 def test_the_first_live_commit_is_compared_with_what_the_bootstrap_found():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     result = record("files", FILE, {"position": 9}, log_offset=5, live=False)
     world.tail(result, whole=True)
     world.commit("files", FILE, {"position": 9}, log_offset=6)
@@ -128,7 +128,7 @@ def listed(*connectors):
 
 
 @pytest.mark.parametrize(("field", "rewinds"), [("offset", 1), ("other", 0)])
-def test_a_rewind_of_mirrormaker_is_told_by_its_offset(field, rewinds):
+def test_a_rewind_of_mirrormaker_is_reported_by_its_offset(field, rewinds):
     world = listed(mirror("mm2"))
     for number in (10, 3):
         world.commit("mm2", orders(), {field: number})
@@ -137,7 +137,7 @@ def test_a_rewind_of_mirrormaker_is_told_by_its_offset(field, rewinds):
 
 
 @pytest.mark.parametrize("class_name", ["", "org.example.CameraSource"])
-def test_a_shape_alone_tells_no_rewind(class_name):
+def test_a_shape_alone_reports_no_rewind(class_name):
     world = listed(source("files", class_name=class_name))
     for number in (10, 3):
         world.commit("files", FILE, {"position": number})
@@ -343,7 +343,7 @@ def test_two_connect_clusters_keep_their_offsets_apart():
     other = KafkaTopic("east", "prod-offsets")
     for cluster, topic, position in (("lab", OFFSETS, 1), ("prod", other, 2)):
         world.listed(source("files"), cluster=cluster)
-        world.found(topic, cluster=cluster)
+        world.find_topic(topic, cluster=cluster)
         world.tail(
             record("files", FILE, {"position": position}, log_offset=0, live=False),
             topic=topic,
@@ -357,8 +357,8 @@ def test_two_connect_clusters_keep_their_offsets_apart():
 
 def test_a_shared_offsets_topic_shows_each_connect_cluster_its_own_connectors():
     world = World(sites=("lab", "prod"))
-    world.found(cluster="lab")
-    world.found(cluster="prod")
+    world.find_topic(cluster="lab")
+    world.find_topic(cluster="prod")
     world.listed(source("a"), cluster="lab")
     world.listed(source("b"), cluster="prod")
     world.commit("a", FILE, {"position": 1})
@@ -396,7 +396,7 @@ def positions(world: World) -> dict[tuple[str, str], int]:
 def test_what_is_pictured_ahead_and_what_is_not_are_shown_in_one_order_with_the_newest():
     world = World()
     world.listed(source("a"), source("b"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     files_of = [{"filename": f"/{number}"} for number in range(3)]
     for name in ("b", "a"):
@@ -433,21 +433,21 @@ def rows(class_name: str) -> World:
     """A connector of this class, whose offset is a text that goes back."""
     world = World()
     world.listed(source("files", class_name=class_name))
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     world.commit("files", TABLE, {"incrementing": 9})
     world.commit("files", TABLE, {"incrementing": 4})
     return world
 
 
-def test_of_a_class_that_only_looks_like_it_nothing_is_said_by_its_laws():
+def test_of_a_class_that_only_looks_like_it_nothing_is_said_by_its_rules():
     (view,) = rows("vb.TextSource").partitions().values()
     assert (view.dialect, view.rewinds) == ("generic", 0)
     (view,) = rows(CONFLUENT).partitions().values()
     assert (view.dialect, view.rewinds) == ("jdbc", 1)
 
 
-def test_another_class_under_the_same_name_is_shown_by_its_own_laws():
+def test_another_class_under_the_same_name_is_shown_by_its_own_rules():
     world = rows(CONFLUENT)
     world.commit("files", TABLE, {"incrementing": "4"})
     (view,) = world.partitions().values()
@@ -550,7 +550,7 @@ def test_of_two_kafka_partitions_what_is_read_live_is_newer_by_any_clock(skew_s)
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, -1.0, 0.0, 600.0])
-def test_of_two_kafka_partitions_that_were_there_before_nothing_tells_the_newer(skew_s):
+def test_of_two_kafka_partitions_that_were_there_before_nothing_reports_the_newer(skew_s):
     book = SourceBook("lab", 10)
     there = (at(0, 7, live=False), at(5, 8, kafka_partition=1, at=NOW + skew_s, live=False))
     book.apply(there, NOW, whole=True)
@@ -653,7 +653,7 @@ def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
 # --- when it advanced ----------------------------------------------------------------------------
 
 
-def test_one_that_advanced_and_came_back_while_nobody_looked_did_advance():
+def test_one_that_advanced_and_came_back_while_nobody_polled_did_advance():
     book = book_of(at(1, 7, advanced_at=NOW - 50))
     book.apply((at(5, 7, at=NOW + 10, advanced_at=NOW + 5, live=False),), NOW)
     assert only(book).advanced_at == NOW + 5
@@ -714,7 +714,7 @@ def test_who_committed_at_the_very_moment_has_committed_since():
 # --- replicated partitions -----------------------------------------------------------------------
 
 
-def test_a_position_that_was_forgotten_is_no_vague_one():
+def test_a_position_that_was_forgotten_is_no_unreadable_one():
     book = book_of(mirrored(7), mirrored(None, 2))
     assert not book.vague("mm2", "west")
     assert book.uncommitted("mm2", ORDERS)
@@ -724,14 +724,16 @@ def test_a_position_that_was_forgotten_is_no_vague_one():
     ("offset", "begins_anew"),
     [(b'{"offset":-1}', True), (b"{}", True), (b'{"offset":0}', False), (b'{"offset":"7"}', False)],
 )
-def test_a_partition_that_mirrormaker_begins_anew_is_neither_claimed_nor_vague(offset, begins_anew):
+def test_a_partition_that_mirrormaker_begins_again_is_neither_claimed_nor_unreadable(
+    offset, begins_anew
+):
     book = book_of(record("mm2", orders(), offset, log_offset=0))
     assert book.uncommitted("mm2", ORDERS) is begins_anew
     assert (book.claimed("mm2", "west") == ()) is begins_anew
     assert not (begins_anew and book.vague("mm2", "west"))
 
 
-def test_upstream_topics_that_nobody_asked_for_are_not_told():
+def test_upstream_topics_that_nobody_requested_are_not_reported():
     book = book_of(mirrored(7), wants_topic=lambda topic: topic != "orders")
     assert book.mirrored("mm2", "west") == {}
     assert book.views_of("mm2") == ()

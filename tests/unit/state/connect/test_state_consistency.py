@@ -17,7 +17,9 @@ from tests.unit.state.worlds import source
 START = 1000.0
 
 
-def told(state: str, *, at: float = 900.0, task: int | None = 0) -> tuple[StateHistory, ...]:
+def build_histories(
+    state: str, *, at: float = 900.0, task: int | None = 0
+) -> tuple[StateHistory, ...]:
     return (StateHistory("lab", "files", task, (StateChange(at, state),)),)
 
 
@@ -33,9 +35,9 @@ def answers(checks: StateConsistencyChecks, count: int, histories, *, at: float 
 @pytest.mark.parametrize("task", [None, 0])
 def test_a_difference_lasts_from_the_third_answer_on(task):
     checks = StateConsistencyChecks()
-    answers(checks, DIFFERING_ANSWERS_MIN - 1, told("failed", task=task))
+    answers(checks, DIFFERING_ANSWERS_MIN - 1, build_histories("failed", task=task))
     assert checks.doubts == {}
-    answers(checks, 1, told("failed", task=task), at=START + 20)
+    answers(checks, 1, build_histories("failed", task=task), at=START + 20)
     found = StateDifference(task, "running", "failed", since=START, at=START + 20)
     assert checks.doubts == {"files": found}
 
@@ -43,15 +45,15 @@ def test_a_difference_lasts_from_the_third_answer_on(task):
 def test_while_the_topic_has_news_none_of_it_lasts():
     checks = StateConsistencyChecks()
     for number in range(10):
-        answers(checks, 2, told("failed", at=900.0 + number), at=START + 20 * number)
+        answers(checks, 2, build_histories("failed", at=900.0 + number), at=START + 20 * number)
     assert checks.doubts == {}
 
 
 def test_an_answer_that_agrees_begins_the_count_again():
     checks = StateConsistencyChecks()
     for number in range(5):
-        answers(checks, 2, told("failed"), at=START + 30 * number)
-        answers(checks, 1, told("failed"), at=START + 30 * number + 20, task="failed")
+        answers(checks, 2, build_histories("failed"), at=START + 30 * number)
+        answers(checks, 1, build_histories("failed"), at=START + 30 * number + 20, task="failed")
     assert checks.doubts == {}
 
 
@@ -67,24 +69,24 @@ def test_an_answer_that_agrees_begins_the_count_again():
 )
 def test_a_state_that_passes_or_is_unknown_contradicts_nothing(topic, rest):
     checks = StateConsistencyChecks()
-    answers(checks, 5, told(topic), task=rest)
+    answers(checks, 5, build_histories(topic), task=rest)
     assert checks.doubts == {}
 
 
 def test_what_rest_does_not_list_is_not_compared():
     checks = StateConsistencyChecks()
-    answers(checks, 5, told("failed", task=7))
+    answers(checks, 5, build_histories("failed", task=7))
     assert checks.doubts == {}
 
 
 def test_doubt_is_over_an_hour_after_the_last_difference():
     checks = StateConsistencyChecks()
-    answers(checks, 3, told("failed"))
+    answers(checks, 3, build_histories("failed"))
     last = START + 20
     for second in range(60, int(DOUBT_S), 60):
-        assert checks.read(listed(), told("running"), last + second) == frozenset()
+        assert checks.read(listed(), build_histories("running"), last + second) == frozenset()
     assert set(checks.doubts) == {"files"}
-    assert checks.read(listed(), told("running"), last + DOUBT_S) == {"files"}
+    assert checks.read(listed(), build_histories("running"), last + DOUBT_S) == {"files"}
     assert checks.doubts == {}
 
 
@@ -96,25 +98,25 @@ def doubting() -> StateConsistencyChecks:
 
 def test_after_a_restart_both_have_to_agree_for_an_hour():
     checks, began = doubting(), START + 9 * DOUBT_S
-    assert checks.read(listed(), told("running"), began) == frozenset()
+    assert checks.read(listed(), build_histories("running"), began) == frozenset()
     assert checks.doubts["files"].since == START
     for second in range(60, int(DOUBT_S), 60):
-        assert checks.read(listed(), told("running"), began + second) == frozenset()
-    assert checks.read(listed(), told("running"), began + DOUBT_S) == {"files"}
+        assert checks.read(listed(), build_histories("running"), began + second) == frozenset()
+    assert checks.read(listed(), build_histories("running"), began + DOUBT_S) == {"files"}
 
 
 @pytest.mark.parametrize("interrupted", ["topic", "answers"])
 def test_an_hour_without_a_comparison_is_no_agreement(interrupted):
     checks = StateConsistencyChecks()
-    answers(checks, 3, told("failed"))
+    answers(checks, 3, build_histories("failed"))
     if interrupted == "topic":
         for minute in range(120):
             checks.read(listed(), (), START + 60 * minute)
     later = START + 2 * DOUBT_S
-    assert checks.read(listed(), told("running"), later) == frozenset()
+    assert checks.read(listed(), build_histories("running"), later) == frozenset()
     for minute in range(1, 60):
-        assert checks.read(listed(), told("running"), later + 60 * minute) == frozenset()
-    assert checks.read(listed(), told("running"), later + DOUBT_S) == {"files"}
+        assert checks.read(listed(), build_histories("running"), later + 60 * minute) == frozenset()
+    assert checks.read(listed(), build_histories("running"), later + DOUBT_S) == {"files"}
 
 
 def test_what_was_doubted_of_one_topic_does_not_concern_another():

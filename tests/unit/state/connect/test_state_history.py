@@ -27,7 +27,7 @@ STATUS = KafkaTopic("east", "connect-status")
 BAD = "org.example.Bad in Files.poll"
 
 
-def found(*topics: KafkaTopic) -> TopicFactsRead:
+def build_facts(*topics: KafkaTopic) -> TopicFactsRead:
     return TopicFactsRead(
         kafka="east",
         facts=tuple(
@@ -55,7 +55,7 @@ def connector(state: str | None, *, generation: int = 1) -> ConnectorStatus:
     return ConnectorStatus("files", condition)
 
 
-def told(world: World, *says: StatusRecord, whole: bool = False, **changes) -> None:
+def add_statuses(world: World, *says: StatusRecord, whole: bool = False, **changes) -> None:
     records = (ListingRecord(say, at=world.now, live=not whole) for say in says)
     world.tail(*records, topic=STATUS, whole=whole, **changes)
 
@@ -63,8 +63,8 @@ def told(world: World, *says: StatusRecord, whole: bool = False, **changes) -> N
 def followed() -> World:
     """Its status topic was found and read, and was empty."""
     world = files()
-    world.see(found(STATUS))
-    told(world, whole=True)
+    world.see(build_facts(STATUS))
+    add_statuses(world, whole=True)
     return world
 
 
@@ -77,7 +77,7 @@ def changes(world: World) -> dict[tuple[str, int | None], list[str]]:
 
 def test_a_status_topic_beside_the_offsets_topic_is_followed():
     world = files()
-    world.see(found(STATUS, KafkaTopic("east", "other-status")))
+    world.see(build_facts(STATUS, KafkaTopic("east", "other-status")))
     topology = world.snapshot().topology
     assert topology.statuses == (StatusTopic("lab", STATUS),)
     assert STATUS in topology.tailed()
@@ -95,7 +95,7 @@ def test_a_status_topic_beside_the_offsets_topic_is_followed():
 )
 def test_what_is_not_certainly_its_status_topic_is_not_followed(topics):
     world = files()
-    world.see(found(*topics))
+    world.see(build_facts(*topics))
     assert world.snapshot().topology.statuses == ()
 
 
@@ -104,25 +104,25 @@ def test_a_status_topic_that_is_named_is_followed_whatever_is_found():
         name="lab", kafka="east", status=KafkaTopic("east", "how-they-are")
     )
     world = files(sites=(cluster,))
-    world.see(found(STATUS))
+    world.see(build_facts(STATUS))
     assert [str(status.at) for status in world.snapshot().topology.statuses] == [
         "east/how-they-are"
     ]
 
 
-def test_a_status_topic_that_went_is_no_longer_followed_and_what_it_told_is_forgotten():
+def test_a_status_topic_that_went_is_no_longer_followed_and_what_it_reported_is_forgotten():
     world = followed()
-    told(world, task("running"))
-    world.see(found())
+    add_statuses(world, task("running"))
+    world.see(build_facts())
     assert world.snapshot().topology.statuses == ()
-    world.see(found(STATUS))
+    world.see(build_facts(STATUS))
     assert changes(world) == {}
 
 
 def test_nothing_waits_for_a_status_topic_and_no_list_depends_on_it():
     world = files()
     assert world.snapshot().ready
-    world.see(found(STATUS))
+    world.see(build_facts(STATUS))
     world.tail_failed("denied", STATUS)
     assert world.snapshot().ready
     assert [any_connector.name for any_connector in world.snapshot().connectors] == ["files"]
@@ -130,11 +130,11 @@ def test_nothing_waits_for_a_status_topic_and_no_list_depends_on_it():
 
 def test_every_change_is_kept_that_a_poll_would_miss():
     world = followed()
-    told(world, task("running"), connector("running"))
+    add_statuses(world, task("running"), connector("running"))
     for _ in range(2):
         world.now += 1
-        told(world, task("failed", failure=BAD))
-        told(world, task("running"))
+        add_statuses(world, task("failed", failure=BAD))
+        add_statuses(world, task("running"))
     assert changes(world) == {
         ("files", None): ["running"],
         ("files", 0): ["running", "failed", "running", "failed", "running"],
@@ -181,39 +181,39 @@ def test_a_long_history_ends_with_the_deletion_too():
 
 def test_what_a_worker_says_late_is_no_change():
     world = followed()
-    told(world, task("running", generation=5), task("unassigned", generation=4))
+    add_statuses(world, task("running", generation=5), task("unassigned", generation=4))
     assert changes(world) == {("files", 0): ["running"]}
 
 
 def test_a_topic_read_again_repeats_nothing_and_forgets_who_is_gone():
     world = followed()
-    told(world, task("running"), connector("running"))
-    told(world, task("running"), whole=True)
+    add_statuses(world, task("running"), connector("running"))
+    add_statuses(world, task("running"), whole=True)
     assert changes(world) == {("files", 0): ["running"]}
 
 
-def test_a_history_is_bounded_and_the_newest_is_kept(monkeypatch):
+def test_a_history_is_bounded_and_the_newest_is_retained(monkeypatch):
     monkeypatch.setattr(state_history, "HISTORIES_MAX", 1)
     world = followed()
     for number in range(state_history.CHANGES_MAX):
-        told(world, task("running", generation=number))
-    told(world, task("failed"), connector("running"))
+        add_statuses(world, task("running", generation=number))
+    add_statuses(world, task("failed"), connector("running"))
     retained = changes(world)["files", 0]
     assert (len(retained), retained[-1]) == (state_history.CHANGES_MAX, "failed")
     assert dict(world.snapshot().dropped)["histories_max"] == 1
 
 
 @pytest.mark.parametrize("how", ["stale", "held", "starting"])
-def test_what_is_not_read_to_its_end_tells_nothing(how):
+def test_what_is_not_read_to_its_end_reports_nothing(how):
     world = followed()
-    told(world, task("running"))
+    add_statuses(world, task("running"))
     assert changes(world)
     if how == "stale":
         world.now += 21
     elif how == "held":
-        told(world, frozen=(0,))
+        add_statuses(world, frozen=(0,))
     else:
-        told(world, caught_up=False)
+        add_statuses(world, caught_up=False)
     assert changes(world) == {}
 
 
@@ -222,11 +222,11 @@ def test_only_histories_in_a_partition_that_cannot_be_read_are_unknown():
     world = followed()
     running = ListingRecord(task("running"), at=world.now, live=True, partition=4)
     world.tail(replace(running, says=connector("running"), partition=3), running, topic=STATUS)
-    told(world, frozen=(3,))
+    add_statuses(world, frozen=(3,))
     assert changes(world) == {("files", 0): ["running"]}
-    told(world, frozen=(4,))
+    add_statuses(world, frozen=(4,))
     assert changes(world) == {("files", None): ["running"]}
-    told(world)
+    add_statuses(world)
     assert changes(world) == {("files", 0): ["running"], ("files", None): ["running"]}
 
 
@@ -244,7 +244,7 @@ def test_a_connector_may_have_a_status_where_that_cannot_be_read():
 
 def test_the_same_histories_are_given_while_nothing_changes():
     world = followed()
-    told(world, task("running"))
+    add_statuses(world, task("running"))
     before = world.snapshot().histories
     world.listed(source("files"))
     assert world.snapshot().histories is before
@@ -264,7 +264,7 @@ def heard(
 LATE = task("unassigned", generation=1)
 
 
-def test_every_read_that_tells_something_is_told_and_no_other():
+def test_every_read_that_reports_something_is_reported_and_no_other():
     known = ConnectorStateHistories("lab")
     assert heard(known, task("running")) == [["running"]]
     before = known.views()

@@ -36,12 +36,12 @@ def condition(state: str, generation: int = 1) -> Condition:
     return Condition(state=state, worker="w:1", generation=generation, version="4.3.1")
 
 
-def given(task: int, *partitions: int, name: str = "mm2") -> TaskConfigured:
+def build_task(task: int, *partitions: int, name: str = "mm2") -> TaskConfigured:
     assigned = tuple(TopicPartition("orders", partition) for partition in partitions)
     return TaskConfigured(name, task, assigned)
 
 
-def tell(world: World, *says, whole: bool = False) -> None:
+def add_records(world: World, *says, whole: bool = False) -> None:
     """Records of the config topic and of the status topic, each in its order."""
     for topic, kinds in (
         (CONFIGS, (ConnectorConfigured, TaskConfigured, TasksCommitted)),
@@ -55,7 +55,7 @@ def tell(world: World, *says, whole: bool = False) -> None:
 def restless(**changes) -> World:
     """Its offsets topic was read and is empty; nothing else is known."""
     world = World(sites=(ConnectClusterSettings(name="lab", kafka="east", rest=False),), **changes)
-    world.found()
+    world.find_topic()
     world.tail(whole=True)
     return world
 
@@ -64,7 +64,7 @@ def listing(*says) -> World:
     """The same, with both other topics read."""
     world = restless()
     world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, STATUS)))
-    tell(world, *says, whole=True)
+    add_records(world, *says, whole=True)
     return world
 
 
@@ -109,7 +109,7 @@ def test_until_the_config_topic_is_read_no_offset_is_shown():
     world.commit("deleted", FILE, {"position": 1})
     assert with_offsets(world) == set()
     assert "mm2-configs" in "; ".join(world.snapshot().waiting_for)
-    tell(world, ConnectorConfigured("files", FILES), whole=True)
+    add_records(world, ConnectorConfigured("files", FILES), whole=True)
     world.commit("files", FILE, {"position": 1})
     assert with_offsets(world) == {"files"}
 
@@ -119,7 +119,7 @@ def test_a_status_topic_that_is_read_first_does_not_say_that_there_are_no_connec
     world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, STATUS)))
     world.tail(topic=STATUS, whole=True)
     assert "mm2-configs" in "; ".join(world.snapshot().waiting_for)
-    tell(world, ConnectorConfigured("mm2", MM2), whole=True)
+    add_records(world, ConnectorConfigured("mm2", MM2), whole=True)
     assert [flow.connector for flow in world.snapshot().topology.flows] == ["mm2"]
 
 
@@ -148,7 +148,7 @@ def test_listing_topics_that_appear_later_are_used_from_then_on():
     world.commit("deleted", FILE, {"position": 1})
     assert with_offsets(world) == {"files", "deleted"}
     world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, STATUS)))
-    tell(world, ConnectorConfigured("files", FILES), whole=True)
+    add_records(world, ConnectorConfigured("files", FILES), whole=True)
     assert with_offsets(world) == {"files"}
     assert connectors(world) == {"files": ("unassigned", ())}
 
@@ -173,9 +173,9 @@ def test_statuses_of_tasks_beyond_those_committed_are_left_over():
         TasksCommitted("mm2", 3),
         *(TaskStatus("mm2", number, condition("running")) for number in range(3)),
     )
-    tell(world, TasksCommitted("mm2", 1))
+    add_records(world, TasksCommitted("mm2", 1))
     assert connectors(world)["mm2"][1] == ("running",)
-    tell(world, TasksCommitted("mm2", 0))
+    add_records(world, TasksCommitted("mm2", 0))
     assert connectors(world)["mm2"][1] == ()
 
 
@@ -183,7 +183,7 @@ def test_a_deleted_connector_is_gone_with_its_offsets_and_its_flow():
     world = listing(ConnectorConfigured("mm2", MM2))
     world.commit("mm2", orders(), {"offset": 9})
     assert copied(world) == {0}
-    tell(world, ConnectorConfigured("mm2", None))
+    add_records(world, ConnectorConfigured("mm2", None))
     snapshot = world.snapshot()
     assert (snapshot.connectors, snapshot.source_partitions, snapshot.mirror_partitions) == (
         (),
@@ -199,7 +199,7 @@ def test_a_status_that_was_deleted_is_none():
         ConnectorStatus("mm2", condition("failed")),
         TaskStatus("mm2", 0, condition("failed")),
     )
-    tell(world, ConnectorStatus("mm2", None), TaskStatus("mm2", 0, None))
+    add_records(world, ConnectorStatus("mm2", None), TaskStatus("mm2", 0, None))
     assert connectors(world) == {"mm2": ("unassigned", ("unassigned",))}
 
 
@@ -214,9 +214,9 @@ def test_an_unassigned_of_an_older_generation_does_not_override():
     world = listing(
         ConnectorConfigured("mm2", MM2), ConnectorStatus("mm2", condition("running", 5))
     )
-    tell(world, ConnectorStatus("mm2", condition("unassigned", 4)))
+    add_records(world, ConnectorStatus("mm2", condition("unassigned", 4)))
     assert connectors(world)["mm2"][0] == "running"
-    tell(world, ConnectorStatus("mm2", condition("unassigned", 5)))
+    add_records(world, ConnectorStatus("mm2", condition("unassigned", 5)))
     assert connectors(world)["mm2"][0] == "unassigned"
 
 
@@ -225,14 +225,14 @@ def test_any_other_state_of_an_older_generation_does():
     world = listing(
         ConnectorConfigured("mm2", MM2), ConnectorStatus("mm2", condition("running", 5))
     )
-    tell(world, ConnectorStatus("mm2", condition("failed", 1)))
+    add_records(world, ConnectorStatus("mm2", condition("failed", 1)))
     assert connectors(world)["mm2"][0] == "failed"
 
 
 def test_a_config_topic_read_again_forgets_what_is_gone():
     world = listing(
         ConnectorConfigured("mm2", MM2),
-        given(0, 0),
+        build_task(0, 0),
         TasksCommitted("mm2", 1),
         ConnectorConfigured("files", FILES),
     )
@@ -280,15 +280,18 @@ def test_states_are_not_shown_while_a_transaction_may_hide_newer_ones(held):
 
 def test_what_its_tasks_were_given_is_what_it_copies():
     world = listing(
-        ConnectorConfigured("mm2", MM2), given(0, 0, 1), given(1, 2), TasksCommitted("mm2", 2)
+        ConnectorConfigured("mm2", MM2),
+        build_task(0, 0, 1),
+        build_task(1, 2),
+        TasksCommitted("mm2", 2),
     )
     assert copied(world) == {0, 1, 2}
 
 
 def test_a_tombstone_of_a_commit_of_tasks_leaves_none():
-    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0), TasksCommitted("mm2", 1))
+    world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0), TasksCommitted("mm2", 1))
     assert connectors(world)["mm2"] == ("unassigned", ("unassigned",))
-    tell(world, TasksCommitted("mm2", None))
+    add_records(world, TasksCommitted("mm2", None))
     assert connectors(world)["mm2"] == ("unassigned", ())
 
 
@@ -300,32 +303,38 @@ def test_connectors_are_listed_by_name_whichever_was_made_first():
 
 def test_tasks_that_are_not_committed_are_not_in_force():
     world = listing(
-        ConnectorConfigured("mm2", MM2), given(0, 0, 1), given(1, 2), TasksCommitted("mm2", 2)
+        ConnectorConfigured("mm2", MM2),
+        build_task(0, 0, 1),
+        build_task(1, 2),
+        TasksCommitted("mm2", 2),
     )
-    tell(world, given(0, 0))
-    tell(world, given(1, 1))
+    add_records(world, build_task(0, 0))
+    add_records(world, build_task(1, 1))
     assert copied(world) == {0, 1, 2}
-    tell(world, given(2, 2, 3), TasksCommitted("mm2", 3))
+    add_records(world, build_task(2, 2, 3), TasksCommitted("mm2", 3))
     assert copied(world) == {0, 1, 2, 3}
 
 
 def test_tasks_beyond_those_committed_copy_nothing():
     world = listing(
-        ConnectorConfigured("mm2", MM2), given(0, 0), given(1, 1), TasksCommitted("mm2", 2)
+        ConnectorConfigured("mm2", MM2),
+        build_task(0, 0),
+        build_task(1, 1),
+        TasksCommitted("mm2", 2),
     )
-    tell(world, given(0, 0), TasksCommitted("mm2", 1))
+    add_records(world, build_task(0, 0), TasksCommitted("mm2", 1))
     assert copied(world) == {0}
 
 
 def test_a_stopped_connector_keeps_what_it_was_assigned():
-    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0, 1), TasksCommitted("mm2", 1))
-    tell(world, TasksCommitted("mm2", 0))
+    world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0, 1), TasksCommitted("mm2", 1))
+    add_records(world, TasksCommitted("mm2", 0))
     assert copied(world) == {0, 1}
 
 
 def test_where_a_tasks_share_is_not_known_nothing_is_said_of_what_is_copied():
     """What is left of it would leave out partitions that are."""
-    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0), TasksCommitted("mm2", 2))
+    world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0), TasksCommitted("mm2", 2))
     world.commit("mm2", orders(7), {"offset": 9})
     assert copied(world) == {7}
     world = listing(
@@ -336,16 +345,16 @@ def test_where_a_tasks_share_is_not_known_nothing_is_said_of_what_is_copied():
 
 
 def test_a_new_connector_of_a_deleted_ones_name_inherits_neither_tasks_nor_partitions():
-    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0, 1), TasksCommitted("mm2", 1))
-    tell(world, ConnectorConfigured("mm2", None))
-    tell(world, ConnectorConfigured("mm2", MM2))
+    world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0, 1), TasksCommitted("mm2", 1))
+    add_records(world, ConnectorConfigured("mm2", None))
+    add_records(world, ConnectorConfigured("mm2", MM2))
     assert connectors(world)["mm2"][1] == ()
     assert copied(world) == set()
 
 
-def test_a_connector_deleted_and_made_again_in_one_batch_inherits_nothing():
-    world = listing(ConnectorConfigured("mm2", MM2), given(0, 0, 1), TasksCommitted("mm2", 1))
-    tell(world, ConnectorConfigured("mm2", None), ConnectorConfigured("mm2", MM2))
+def test_a_connector_deleted_and_recreated_in_one_batch_inherits_nothing():
+    world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0, 1), TasksCommitted("mm2", 1))
+    add_records(world, ConnectorConfigured("mm2", None), ConnectorConfigured("mm2", MM2))
     assert copied(world) == set()
 
 
@@ -357,7 +366,7 @@ def test_settings_that_change_are_followed():
     assert flow.upstream == "west"
     far = mirror(source_addresses=frozenset({"far:9092"}), syncs_topic=None).mirror
     changed = ConnectorSettings(kind=MM2.kind, class_name=MM2.class_name, mirror=far)
-    tell(world, ConnectorConfigured("mm2", changed))
+    add_records(world, ConnectorConfigured("mm2", changed))
     (flow,) = world.snapshot().topology.flows
     assert flow.upstream is None
 
@@ -381,7 +390,7 @@ def test_without_rest_and_without_an_offsets_topic_nothing_is_ready():
     [
         ("CONNECTORS_MAX", ConnectorConfigured("more", FILES)),
         ("CONNECTORS_MAX", TasksCommitted("more", 1)),
-        ("CONNECTORS_MAX", given(0, 0, name="more")),
+        ("CONNECTORS_MAX", build_task(0, 0, name="more")),
         ("STATUSES_MAX", ConnectorStatus("more", condition("running"))),
         ("STATUSES_MAX", TaskStatus("mm2", 1, condition("running"))),
     ],
@@ -390,16 +399,16 @@ def test_more_than_can_be_kept_is_counted_and_what_is_kept_goes_on(bound, beyond
     monkeypatch.setattr(topic_listing, bound, 1)
     known = (
         ConnectorConfigured("mm2", MM2),
-        given(0, 0),
+        build_task(0, 0),
         TasksCommitted("mm2", 1),
         ConnectorStatus("mm2", condition("running")),
-        given(0, 0),
+        build_task(0, 0),
     )
     world = listing(*known)
-    tell(world, beyond, beyond)
+    add_records(world, beyond, beyond)
     assert connectors(world) == {"mm2": ("running", ("unassigned",))}
     assert dict(world.snapshot().dropped)["listing"] == 2
-    tell(world, ConnectorStatus("mm2", condition("failed", 2)))
+    add_records(world, ConnectorStatus("mm2", condition("failed", 2)))
     assert connectors(world)["mm2"][0] == "failed"
 
 

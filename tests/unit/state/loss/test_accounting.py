@@ -39,7 +39,7 @@ class Flow:
         value = None if offset is None else {"offset": offset}
         self.world.commit("mm2", orders(partition), value)
 
-    def look(self, *, start: int | None = None, end: int | None = None, sure: bool = True) -> None:
+    def poll(self, *, start: int | None = None, end: int | None = None, sure: bool = True) -> None:
         """A round; `start` and `end` of orders-0 are as before unless they are given."""
         before = self.logs[0]
         self.logs[0] = (before[0] if start is None else start, before[1] if end is None else end)
@@ -59,7 +59,7 @@ class Flow:
 
     def wait(self, seconds: float = FLUSH_S) -> None:
         for _ in range(round(seconds / EVERY_S)):
-            self.look()
+            self.poll()
 
     def restart(self, *, away_s: float = 0.0) -> None:
         """Another process, which begins with what this one remembered."""
@@ -93,7 +93,7 @@ def copying(*positions: int, **settings) -> Flow:
     flow = Flow(**settings)
     for partition, offset in enumerate(positions):
         flow.commit(offset, partition)
-    flow.look()
+    flow.poll()
     return flow
 
 
@@ -101,14 +101,14 @@ def test_every_cause_is_there_with_nothing_lost_from_the_first_view_on():
     flow = Flow()
     flow.commit(99)
     assert flow.world.mirrored().lost == NOTHING_LOST
-    flow.look()
+    flow.poll()
     assert flow.world.mirrored().lost == NOTHING_LOST
     assert {cause for cause, _ in NOTHING_LOST} == {"retention", "recreated", "altered"}
 
 
-def test_a_loss_is_told_with_its_range_and_its_flow():
+def test_a_loss_is_reported_with_its_range_and_its_flow():
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     (loss,) = flow.world.snapshot().losses
     assert loss == Loss(
@@ -120,15 +120,15 @@ def test_a_loss_is_told_with_its_range_and_its_flow():
 
 def test_headroom_is_what_lies_between_the_log_start_and_the_next_record():
     flow = copying(99)
-    flow.look(start=40)
+    flow.poll(start=40)
     assert flow.world.mirrored().headroom == 60
-    flow.look(start=150)
+    flow.poll(start=150)
     assert flow.world.mirrored().headroom == -50
 
 
 def test_without_live_log_ends_there_is_no_headroom_and_the_counts_stay():
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     flow.world.now += 100
     flow.world.tail()
@@ -150,7 +150,7 @@ def test_a_partition_that_was_never_replicated_loses_nothing():
 def test_a_range_that_grows_stays_one():
     flow = copying(99)
     for start in (150, 180, 200):
-        flow.look(start=start)
+        flow.poll(start=start)
         flow.wait()
     assert flow.ranges() == [("retention", 0, 100, 199)]
     assert flow.world.snapshot().losses[0].at == flow.world.now  # of its newest part
@@ -161,7 +161,7 @@ def test_a_topic_of_another_id_is_counted_once_and_not_for_each_partition():
     flow = copying(999, 999)
     flow.id = "b"
     flow.logs[1] = (0, 0)
-    flow.look(end=0)
+    flow.poll(end=0)
     flow.wait(600)
     assert flow.world.snapshot().recreations == (
         TopicRecreation(
@@ -170,7 +170,7 @@ def test_a_topic_of_another_id_is_counted_once_and_not_for_each_partition():
     )
 
 
-def test_a_topic_that_was_never_made_anew_is_not_told_of():
+def test_a_topic_that_was_never_recreated_is_not_reported():
     assert copying(999).world.snapshot().recreations == ()
 
 
@@ -179,15 +179,15 @@ def test_a_topic_that_is_gone_is_not_another_one():
     del flow.logs[0], flow.logs[1]
     flow.logs[0] = (0, 1000)
     for _ in range(10):
-        flow.look(sure=False)
-    flow.look()
+        flow.poll(sure=False)
+    flow.poll()
     assert (flow.recreations(), flow.lost()) == (0, {})
 
 
 def test_log_ends_that_may_be_of_another_topic_say_nothing():
     flow = copying(899)
-    flow.look(end=10, sure=False)
-    flow.look(end=1000)
+    flow.poll(end=10, sure=False)
+    flow.poll(end=1000)
     flow.wait(600)
     assert (flow.recreations(), flow.lost()) == (0, {})
 
@@ -196,7 +196,7 @@ def test_a_partition_that_is_away_hears_of_the_new_topic_when_it_comes_back():
     flow = copying(899, 899)
     flow.id = "b"
     away = flow.logs.pop(1)
-    flow.look(end=0)
+    flow.poll(end=0)
     flow.wait()
     flow.logs[1] = away
     flow.wait()
@@ -206,23 +206,23 @@ def test_a_partition_that_is_away_hears_of_the_new_topic_when_it_comes_back():
     assert flow.recreations() == 1
 
 
-def test_a_broker_that_begins_to_give_ids_has_made_no_topic_anew():
+def test_a_broker_that_begins_to_give_ids_has_made_no_topic_again():
     flow = Flow()
     flow.id = None
     flow.commit(899)
-    flow.look()
+    flow.poll()
     flow.id = "b"
     flow.wait(600)
     assert (flow.recreations(), flow.lost()) == (0, {})
 
 
-def test_without_ids_a_log_end_that_fell_is_a_topic_made_anew_counted_once():
+def test_without_ids_a_log_end_that_fell_is_a_topic_recreated_counted_once():
     flow = Flow()
     flow.id = None
     flow.commit(899)
     flow.commit(899, 1)
-    flow.look()
-    flow.look(end=10)
+    flow.poll()
+    flow.poll(end=10)
     flow.logs[1] = (0, 10)  # the round after
     flow.wait()
     flow.wait()
@@ -231,14 +231,14 @@ def test_without_ids_a_log_end_that_fell_is_a_topic_made_anew_counted_once():
     flow.commit(5)
     flow.commit(5, 1)
     flow.wait()
-    flow.look(end=2)
+    flow.poll(end=2)
     assert flow.recreations() == 2
 
 
 def test_a_flow_of_committed_records_loses_up_to_its_last_stable_offset():
     flow = Flow(read_committed=True)
     flow.commit(899)
-    flow.look()
+    flow.poll()
     flow.world.now += EVERY_S
     flow.world.tail()
     flow.world.tail(topic=SYNCS)
@@ -253,31 +253,31 @@ def test_a_flow_of_committed_records_loses_up_to_its_last_stable_offset():
     assert flow.lost() == {"recreated": 50}
 
 
-def test_syncs_tell_what_a_running_connector_jumped_over():
+def test_syncs_report_what_a_running_connector_jumped_over():
     flow = copying(99)
     flow.world.synced(99, downstream=99)
-    flow.look()
+    flow.poll()
     flow.world.synced(150, downstream=110)  # copied up to 109, then began at the log start
     flow.commit(320)
     flow.world.synced(320, downstream=280)
-    flow.look(start=150)
+    flow.poll(start=150)
     assert flow.ranges() == [("retention", 0, 110, 149)]
 
 
-def test_what_was_passed_over_before_the_last_look_takes_no_room_from_what_was_since():
+def test_what_was_passed_over_before_the_last_poll_takes_no_room_from_what_was_since():
     """Of a look's gaps only so many are kept, the largest."""
     flow = copying(99)
     flow.world.synced(99, downstream=99)
-    flow.look()
+    flow.poll()
     upstream, downstream = 99, 99
     for _ in range(GAPS_MAX):  # no record in them was lost: the log start lies before
         upstream, downstream = upstream + 51, downstream + 1
         flow.world.synced(upstream, downstream=downstream)
     flow.commit(upstream)
-    flow.look()
+    flow.poll()
     flow.world.synced(upstream + 21, downstream=downstream + 1)
     flow.commit(upstream + 40)
-    flow.look(start=upstream + 21)
+    flow.poll(start=upstream + 21)
     assert flow.ranges() == [("retention", 0, upstream + 1, upstream + 20)]
 
 
@@ -288,20 +288,20 @@ def test_what_another_cluster_answers_says_nothing_of_a_flow():
         flow.world.tail()
         flow.world.tail(topic=SYNCS)
         flow.world.ends({TopicPartition("orders", 0): LogBounds(150, 1000, 1000)}, kafka="east")
-    flow.look()
+    flow.poll()
     assert flow.lost() == {}
 
 
-def test_while_nothing_new_is_lost_the_same_is_told():
+def test_while_nothing_new_is_lost_the_same_is_reported():
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     before = flow.world.snapshot().losses
-    flow.look()
+    flow.poll()
     assert flow.world.snapshot().losses is before
 
 
-def test_syncs_that_may_be_another_flows_tell_nothing():
+def test_syncs_that_may_be_another_flows_report_nothing():
     world = mirrors(mirror(), mirror("twin"))
     flow = Flow(world)
     for name in ("mm2", "twin"):
@@ -324,13 +324,13 @@ def test_a_patch_while_stopped_is_a_loss_when_the_connector_goes_on():
     flow.state = "stopped"
     flow.wait()
     flow.commit(499)
-    flow.look()
-    flow.look()
+    flow.poll()
+    flow.poll()
     assert flow.lost() == {}
     flow.state = "running"
-    flow.look()
+    flow.poll()
     flow.commit(600)
-    flow.look()
+    flow.poll()
     assert flow.ranges() == [("altered", 0, 100, 499)]
 
 
@@ -340,11 +340,11 @@ def test_what_is_copied_before_the_list_says_that_it_runs_was_not_passed_over():
     flow.state = "stopped"
     flow.wait()
     flow.id = "b"
-    flow.look(end=2000)
+    flow.poll(end=2000)
     flow.wait()
     flow.world.synced(100, downstream=100)  # it was resumed, and the list is a few seconds old
     flow.world.synced(600, downstream=600)
-    flow.look()
+    flow.poll()
     flow.state = "running"
     flow.commit(600)
     flow.wait()
@@ -354,11 +354,11 @@ def test_what_is_copied_before_the_list_says_that_it_runs_was_not_passed_over():
 def test_the_last_flush_of_a_connector_that_is_being_stopped_is_no_patch():
     flow = copying(99)
     flow.state = "stopped"
-    flow.look()
+    flow.poll()
     flow.commit(499)
-    flow.look()
+    flow.poll()
     flow.state = "running"
-    flow.look()
+    flow.poll()
     flow.commit(600)
     flow.wait(600)
     assert flow.lost() == {}
@@ -381,10 +381,10 @@ def test_a_stopped_connector_whose_list_is_old_is_not_known_to_be_stopped():
 # --- over a restart ------------------------------------------------------------------------------
 
 
-def test_a_log_start_that_passed_while_nobody_looked_is_found_at_the_next_start():
+def test_a_log_start_that_passed_while_nobody_polled_is_found_at_the_next_start():
     flow = copying(99)
     flow.restart(away_s=3600)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     flow.restart()
     flow.wait(600)
@@ -392,11 +392,11 @@ def test_a_log_start_that_passed_while_nobody_looked_is_found_at_the_next_start(
     assert flow.lost() == {"retention": 50}
 
 
-def test_a_topic_made_anew_while_nobody_looked_is_found_at_the_next_start_once():
+def test_a_topic_recreated_while_nobody_polled_is_found_at_the_next_start_once():
     flow = copying(899)
     flow.restart(away_s=3600)
     flow.id = "b"
-    flow.look(end=5000)
+    flow.poll(end=5000)
     flow.restart()
     flow.wait()
     flow.restart()
@@ -414,11 +414,11 @@ def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not(again):
     flow = copying(899, 899)
     flow.id = "b"
     away = flow.logs.pop(1)
-    flow.look(end=0)
+    flow.poll(end=0)
     flow.restart()
     for topic_id in again:
         flow.id = topic_id
-        flow.look()
+        flow.poll()
     flow.logs[1] = away
     flow.wait()
     flow.wait()
@@ -426,9 +426,9 @@ def test_a_partition_that_had_not_heard_of_the_new_topic_still_has_not(again):
     assert flow.recreations() == 1 + len(again)
 
 
-def test_what_is_recalled_is_told_though_nothing_was_before():
+def test_what_is_recalled_is_reported_though_nothing_was_before():
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     before = flow.world.snapshot().losses
     remembered = flow.world.book.remembered()
@@ -436,17 +436,17 @@ def test_what_is_recalled_is_told_though_nothing_was_before():
     other = copying(99)
     assert other.world.snapshot().losses == ()
     other.world.book.recall(remembered)
-    other.look()
+    other.poll()
     assert other.world.snapshot().losses == before
 
 
 def test_a_loss_of_one_record_is_recalled():
     flow = copying(99)
-    flow.look(start=101)
+    flow.poll(start=101)
     flow.wait()
     assert flow.ranges() == [("retention", 0, 100, 100)]
     flow.restart()
-    flow.look()
+    flow.poll()
     assert flow.ranges() == [("retention", 0, 100, 100)]
 
 
@@ -455,15 +455,15 @@ def test_something_counted_is_urgent_until_it_is_remembered():
     book = flow.world.book
     assert book.urgent  # the topic's id
     assert book.remembered() is not None
-    flow.look()
+    flow.poll()
     assert not book.urgent
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     assert flow.world.book.urgent
     assert book.remembered() is not None
     assert not flow.world.book.urgent
     assert book.remembered() is None
-    flow.look()
+    flow.poll()
     assert not flow.world.book.urgent
 
 
@@ -471,29 +471,29 @@ def test_what_looks_the_same_again_is_remembered_again_once_an_hour():
     flow = copying(99)
     book = flow.world.book
     assert book.remembered() is not None
-    flow.look()
+    flow.poll()
     assert book.remembered() is None
-    flow.look(end=150)
+    flow.poll(end=150)
     assert book.remembered() is not None
     flow.world.now += SAVE_INTERVAL_MAX_S
-    flow.look(end=150)
+    flow.poll(end=150)
     assert book.remembered() is not None
 
 
-def test_a_topic_made_anew_is_urgent():
+def test_a_topic_recreated_is_urgent():
     flow = copying(999)
     assert flow.world.book.remembered() is not None
     flow.id = "b"
-    flow.look()
+    flow.poll()
     assert flow.world.book.urgent
 
 
 def good() -> dict:
     flow = copying(99, 99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     flow.id = "b"
-    flow.look()
+    flow.poll()
     remembered = flow.world.book.remembered()
     assert remembered is not None
     return json.loads(remembered)
@@ -539,7 +539,7 @@ ROW = ("flows", 0, "topics", "orders", "partitions", 0)
 )
 def test_what_is_no_memory_is_refused_and_changes_nothing(document):
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     with pytest.raises(ValueError):  # noqa: PT011 - the promise of Book.recall
         flow.world.book.recall(document)
@@ -574,15 +574,15 @@ def test_no_more_ranges_are_kept_than_the_newest_so_many():
 
 def test_losses_of_a_flow_that_is_gone_are_not_shown_and_come_back_with_it():
     flow = copying(99)
-    flow.look(start=150)
+    flow.poll(start=150)
     flow.wait()
     flow.world.listed()
     assert flow.ranges() == []
-    flow.look()
+    flow.poll()
     assert flow.ranges() == [("retention", 0, 100, 149)]
 
 
-def test_two_flows_into_two_targets_are_told_apart():
+def test_two_flows_into_two_targets_are_distinguished():
     accounting = LossAccounting()
     flow = copying(99).world.snapshot().topology.flows[0]
     where = TopicPartition("orders", 0)

@@ -28,41 +28,45 @@ def deleting(*jumps: tuple[float, int]) -> PartitionRates:
     return rates
 
 
-def left_s(rates: PartitionRates, *, headroom: int = 600, position: int = 1000, now: float = 300.0):
+def compute_seconds(
+    rates: PartitionRates, *, headroom: int = 600, position: int = 1000, now: float = 300.0
+):
     return rates.seconds(headroom, position, now, over_s=FLUSH_S)
 
 
-def test_one_jump_tells_no_pace_and_two_do():
-    assert left_s(deleting((100.0, 0))) is None
-    assert left_s(deleting((100.0, 0), (300.0, 400))) == 300.0  # two a second
+def test_one_jump_reports_no_rate_and_two_do():
+    assert compute_seconds(deleting((100.0, 0))) is None
+    assert compute_seconds(deleting((100.0, 0), (300.0, 400))) == 300.0  # two a second
 
 
-def test_two_jumps_of_one_moment_tell_none():
-    assert left_s(deleting((300.0, 0), (300.0, 400))) is None
+def test_two_jumps_of_one_moment_report_none():
+    assert compute_seconds(deleting((300.0, 0), (300.0, 400))) is None
 
 
-def test_a_jump_that_is_overdue_slows_the_pace_from_then_on():
+def test_a_jump_that_is_overdue_slows_the_rate_from_then_on():
     rates = deleting((100.0, 0), (200.0, 200), (300.0, 400))
-    assert left_s(rates, now=400.0) == 300.0
-    assert left_s(rates, now=500.0) == 450.0  # one record and a third, since that was due at 400
+    assert compute_seconds(rates, now=400.0) == 300.0
+    assert (
+        compute_seconds(rates, now=500.0) == 450.0
+    )  # one record and a third, since that was due at 400
 
 
 def test_a_position_that_moves_as_fast_is_never_reached():
     rates = deleting((100.0, 0), (300.0, 400))
-    assert left_s(rates, position=1300) == 600.0  # it comes closer by one a second
-    assert left_s(rates, position=1600) is None
-    assert left_s(rates, position=1900) is None
+    assert compute_seconds(rates, position=1300) == 600.0  # it comes closer by one a second
+    assert compute_seconds(rates, position=1600) is None
+    assert compute_seconds(rates, position=1900) is None
 
 
-def test_the_pace_of_a_position_counts_from_when_it_was_first_seen():
+def test_the_rate_of_a_position_counts_from_when_it_was_first_observed():
     rates = PartitionRates()
     rates.position_seen(1000, 5000, 100.0)
     rates.start_moved(0, 100.0)
     rates.start_moved(400, 300.0)
-    assert left_s(rates, position=1200) == 600.0
+    assert compute_seconds(rates, position=1200) == 600.0
 
 
-def test_a_pace_within_a_second_is_one():
+def test_a_rate_within_a_second_is_one():
     rates = PartitionRates()
     rates.advanced(5, 0.5)
     assert rates.best == 10.0
@@ -70,32 +74,32 @@ def test_a_pace_within_a_second_is_one():
 
 @pytest.mark.parametrize(("headroom", "remaining"), [(0, 0.0), (-5, 0.0), (1, 0.5)])
 def test_what_is_reached_is_reached_now(headroom, remaining):
-    assert left_s(deleting((100.0, 0), (300.0, 400)), headroom=headroom) == remaining
+    assert compute_seconds(deleting((100.0, 0), (300.0, 400)), headroom=headroom) == remaining
 
 
-def test_what_is_reached_is_so_whatever_was_seen_of_a_pace():
-    assert left_s(PartitionRates(), headroom=0) == 0.0
+def test_what_is_reached_is_so_whatever_was_observed_of_a_rate():
+    assert compute_seconds(PartitionRates(), headroom=0) == 0.0
 
 
-def test_too_little_was_seen_of_a_position_before_a_flush_went_by():
+def test_too_little_was_observed_of_a_position_before_a_flush_went_by():
     rates = deleting((0.0, 0), (50.0, 100))
-    assert left_s(rates, now=59.0) is None
-    assert left_s(rates, now=60.0) is not None
+    assert compute_seconds(rates, now=59.0) is None
+    assert compute_seconds(rates, now=60.0) is not None
     never = PartitionRates()
     never.start_moved(0, 0.0)
     never.start_moved(400, 200.0)
-    assert left_s(never) is None
+    assert compute_seconds(never) is None
 
 
 def test_a_jump_counts_for_six_hours():
     rates = deleting((0.0, 0), (JUMPS_S, 400))
-    assert left_s(rates, now=JUMPS_S) is not None
-    assert left_s(rates, now=JUMPS_S + 1) is None
+    assert compute_seconds(rates, now=JUMPS_S) is not None
+    assert compute_seconds(rates, now=JUMPS_S + 1) is None
     rates.start_moved(800, JUMPS_S + 1)
     assert rates.jumps == ((JUMPS_S, 400), (JUMPS_S + 1, 800))
 
 
-def test_of_many_jumps_every_second_is_kept():
+def test_of_many_jumps_every_second_is_retained():
     rates = deleting(*((float(number), number) for number in range(JUMPS_MAX)))
     assert len(rates.jumps) == JUMPS_MAX
     rates.start_moved(99, 99.0)
@@ -105,14 +109,14 @@ def test_of_many_jumps_every_second_is_kept():
     )
 
 
-def test_a_pace_is_over_half_a_window_at_least_once_that_has_passed():
+def test_a_rate_is_over_half_a_window_at_least_once_that_has_passed():
     rates = PartitionRates()
     for moment, position in ((0.0, 0), (299.0, 10), (300.0, 20), (599.0, 30), (600.0, 40)):
         rates.position_seen(position, position + 5, moment)
     assert (rates.anchor, rates.middle) == ((300.0, 20, 25), (600.0, 40, 45))
 
 
-def test_a_position_that_goes_back_begins_anew_and_one_that_stands_does_not():
+def test_a_position_that_goes_back_begins_again_and_one_that_stands_does_not():
     rates = PartitionRates()
     rates.position_seen(100, 200, 0.0)
     rates.advanced(50, 10.0)
@@ -122,7 +126,7 @@ def test_a_position_that_goes_back_begins_anew_and_one_that_stands_does_not():
     assert (rates.anchor, rates.middle, rates.best) == ((20.0, 99, 210), (20.0, 99, 210), 0.0)
 
 
-def test_what_may_have_been_copied_is_three_times_the_greatest_pace_of_both_halves():
+def test_what_may_have_been_copied_is_three_times_the_greatest_rate_of_both_halves():
     rates = PartitionRates()
     rates.position_seen(0, 100, 0.0)
     for records, seconds in ((50, 10.0), (1, 0.5), (30, 10.0), (900, 0.0)):
@@ -152,19 +156,19 @@ def test_of_another_log_nothing_is_remembered():
     assert rates == PartitionRates()
 
 
-def test_it_tells_the_same_in_our_days():
+def test_it_reports_the_same_in_our_days():
     began = 1_800_000_000.0
     rates = PartitionRates()
     rates.position_seen(1000, 5000, began)
     rates.start_moved(0, began + 100)
     rates.start_moved(400, began + 300)
-    assert left_s(rates, now=began + 300) == 300.0
+    assert compute_seconds(rates, now=began + 300) == 300.0
     rates.advanced(50, 5.0)
     assert rates.reach(4000, 10.0, began + FLUSH_S - 1, over_s=FLUSH_S) is None
     assert rates.reach(4000, 10.0, began + FLUSH_S, over_s=FLUSH_S) == 300.0
 
 
-def test_a_pace_of_a_window_ago_is_none_any_more():
+def test_a_rate_of_a_window_ago_is_none_any_more():
     rates = PartitionRates()
     rates.position_seen(1000, 5000, 0.0)
     rates.advanced(50, 5.0)
@@ -180,9 +184,9 @@ def test_a_pace_of_a_window_ago_is_none_any_more():
 
 def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped():
     watched = Watched(99)
-    watched.look(position=320, start=150, news=synced(99))
-    watched.look(quiet=True, news=SyncsSinceLastPoll(newest=99))
-    result = watched.look(quiet=False, news=synced(340, (100, 149)))
+    watched.inspect(position=320, start=150, news=synced(99))
+    watched.inspect(quiet=True, news=SyncsSinceLastPoll(newest=99))
+    result = watched.inspect(quiet=False, news=synced(340, (100, 149)))
     assert result == [(RETENTION, 100, 149)]
 
 
@@ -191,54 +195,54 @@ def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped
 
 def test_what_was_committed_of_the_old_topic_is_not_lost_with_it_though_a_sync_was_waited_for():
     watched = Watched(99)
-    watched.look(position=320, start=150, news=synced(99))
-    watched.look(renewed=True, position=5, start=0, end=10)
+    watched.inspect(position=320, start=150, news=synced(99))
+    watched.inspect(renewed=True, position=5, start=0, end=10)
     assert watched.lost == [(RECREATED, 321, 999)]
 
 
-def test_what_the_syncs_told_of_a_topic_made_anew_is_taken_in_look_by_look():
+def test_what_the_syncs_reported_of_a_topic_recreated_is_taken_in_look_by_look():
     watched = Watched(899)
-    watched.look(renewed=True, end=0)
-    watched.look()
+    watched.inspect(renewed=True, end=0)
+    watched.inspect()
     assert not watched.account.waits
 
 
 def test_a_sync_of_the_old_topic_that_comes_with_the_new_one_hides_nothing_of_that():
     watched = Watched(899, end=900)
-    watched.look(runs=True)
-    watched.look(renewed=True, end=0, news=synced(899))
+    watched.inspect(runs=True)
+    watched.inspect(renewed=True, end=0, news=synced(899))
     watched.wait()
-    watched.look(position=4, end=50)
-    watched.look(start=20)
+    watched.inspect(position=4, end=50)
+    watched.inspect(start=20)
     watched.wait()
     assert watched.lost == [(RETENTION, 5, 19)]
 
 
-def test_a_log_start_at_the_heels_of_a_topic_that_is_copied_anew_leaves_nothing_open():
+def test_a_log_start_at_the_heels_of_a_topic_that_is_copied_again_leaves_nothing_open():
     watched = Watched(999)
-    watched.look(renewed=True, end=10)
+    watched.inspect(renewed=True, end=10)
     watched.wait()
-    watched.look(position=9, start=10, end=20, news=SyncsSinceLastPoll(newest=9, came=True))
+    watched.inspect(position=9, start=10, end=20, news=SyncsSinceLastPoll(newest=9, came=True))
     assert not watched.account.waits
 
 
 def test_a_commit_of_the_old_topic_that_comes_too_late_is_a_position_in_the_new_one():
     watched = Watched(899)
-    watched.look(renewed=True, end=3000)
+    watched.inspect(renewed=True, end=3000)
     watched.wait(50)
-    assert watched.look(position=950) == [(RECREATED, 0, 899), (RECREATED, 900, 999)]
+    assert watched.inspect(position=950) == [(RECREATED, 0, 899), (RECREATED, 900, 999)]
 
 
 def test_what_moves_after_the_connector_was_stopped_is_no_last_commit():
     watched = Watched(899)
-    watched.look(renewed=True, end=3000)
-    assert watched.look(position=950, quiet=True) == [(RECREATED, 900, 999)]
+    watched.inspect(renewed=True, end=3000)
+    assert watched.inspect(position=950, quiet=True) == [(RECREATED, 900, 999)]
 
 
 def test_what_retention_took_beyond_what_was_skipped_is_counted_once():
     watched = Watched(999)
-    watched.look(renewed=True, end=3000)
-    watched.look(position=2999, start=1500, news=synced(2999, (900, 1100)))
+    watched.inspect(renewed=True, end=3000)
+    watched.inspect(position=2999, start=1500, news=synced(2999, (900, 1100)))
     assert watched.lost == [(RECREATED, 0, 1100)]
 
 
@@ -247,17 +251,17 @@ def test_what_retention_took_beyond_what_was_skipped_is_counted_once():
 
 def test_what_retention_takes_of_a_position_that_was_taken_back_is_lost():
     watched = Watched(99)
-    watched.look(quiet=True)
-    watched.look(position=499, quiet=True)
-    watched.look(position=99, quiet=True)
-    assert watched.look(start=150, quiet=True) == [(RETENTION, 100, 149)]
+    watched.inspect(quiet=True)
+    watched.inspect(position=499, quiet=True)
+    watched.inspect(position=99, quiet=True)
+    assert watched.inspect(start=150, quiet=True) == [(RETENTION, 100, 149)]
 
 
-def test_what_was_passed_over_by_an_edit_and_then_by_retention_is_told_of_both():
+def test_what_was_passed_over_by_an_edit_and_then_by_retention_is_reported_of_both():
     watched = steady(100)
-    watched.look(quiet=True)
-    watched.look(position=5000, quiet=True)
-    assert watched.look(position=10**6, start=900_000, quiet=False) == [
+    watched.inspect(quiet=True)
+    watched.inspect(position=5000, quiet=True)
+    assert watched.inspect(position=10**6, start=900_000, quiet=False) == [
         (ALTERED, 1201, 5000),
         (RETENTION, 5001, 899_999),
     ]
@@ -265,9 +269,9 @@ def test_what_was_passed_over_by_an_edit_and_then_by_retention_is_told_of_both()
 
 def test_a_position_moved_to_the_end_of_a_log_that_grew_over_it_has_passed_over_nothing_yet():
     watched = Watched(99)
-    watched.look(position=4999)
-    assert watched.look(position=6000, end=6000) == []
-    watched.look(position=99)
+    watched.inspect(position=4999)
+    assert watched.inspect(position=6000, end=6000) == []
+    watched.inspect(position=99)
     watched.wait(600)
     assert watched.lost == []
 
@@ -275,9 +279,9 @@ def test_a_position_moved_to_the_end_of_a_log_that_grew_over_it_has_passed_over_
 def test_a_sync_of_a_record_that_is_not_in_the_log_yet_ends_no_edit():
     """Syncs are read after the log ends."""
     watched = Watched(99, end=100)
-    watched.look(position=100)
-    watched.look(news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
-    watched.look(position=101, end=103)
+    watched.inspect(position=100)
+    watched.inspect(news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
+    watched.inspect(position=101, end=103)
     watched.wait(600)
     assert watched.lost == []
 
@@ -287,19 +291,19 @@ def test_a_sync_of_a_record_that_is_not_in_the_log_yet_ends_no_edit():
 
 def test_the_log_start_of_the_old_topic_is_no_jump_that_the_new_one_goes_on_from():
     watched = Watched(5000, end=10**6)
-    watched.look(start=1000)
-    watched.look(renewed=True, start=0, position=4000)
+    watched.inspect(start=1000)
+    watched.inspect(renewed=True, start=0, position=4000)
     watched.wait()
-    watched.look(start=2000)
+    watched.inspect(start=2000)
     assert watched.account.headroom_s is None
 
 
 def test_where_an_edit_put_a_position_nobody_knows_when_retention_arrives():
     watched = Watched(5000, end=10**6)
     watched.wait()
-    watched.look(start=1000)
+    watched.inspect(start=1000)
     watched.wait(90)
-    watched.look(start=2000, quiet=True)
+    watched.inspect(start=2000, quiet=True)
     assert watched.account.headroom_s is not None
-    watched.look(position=6000)
+    watched.inspect(position=6000)
     assert watched.account.headroom_s is None

@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 PATIENCE_S = 60.0
 
 
-class Looks:
+class FlowRounds:
     """Rounds of one flow, ten seconds apart unless it is said otherwise."""
 
     def __init__(self, flow: MirrorFlow = FLOW) -> None:
@@ -80,9 +80,9 @@ class Looks:
         return sum(recreation.count for recreation in self.fates.recreations_of([self.flow]))
 
 
-def at_rest() -> Looks:
+def at_rest() -> FlowRounds:
     """All of orders-0 is copied, which is remembered."""
-    poll = Looks()
+    poll = FlowRounds()
     poll({ZERO: 99}, 100)
     poll.remembered()
     return poll
@@ -91,7 +91,7 @@ def at_rest() -> Looks:
 # --- what has to be remembered -------------------------------------------------------------------
 
 
-def test_before_anything_is_looked_at_there_is_nothing_to_remember():
+def test_before_anything_is_inspected_there_is_nothing_to_remember():
     book = World().book
     assert (book.urgent, book.remembered()) == (False, None)
 
@@ -106,8 +106,10 @@ def test_before_anything_is_looked_at_there_is_nothing_to_remember():
         (-1.0, True),
     ],
 )
-def test_that_all_is_as_it_was_is_told_once_an_hour_and_when_the_clock_goes_back(later_s, changed):
-    poll = Looks()
+def test_that_all_is_as_it_was_is_reported_once_an_hour_and_when_the_clock_goes_back(
+    later_s, changed
+):
+    poll = FlowRounds()
     poll({ZERO: 99})  # and its log cannot be read
     poll.remembered()
     poll({ZERO: 99}, later_s=later_s)
@@ -115,14 +117,14 @@ def test_that_all_is_as_it_was_is_told_once_an_hour_and_when_the_clock_goes_back
 
 
 def test_another_id_has_to_be_remembered_though_no_log_was_read_with_it():
-    poll = Looks()
+    poll = FlowRounds()
     poll({ZERO: 99}, 100, ids={"orders": "a"})
     poll.remembered()
     poll({ZERO: 99}, ids={"orders": "b"})
     assert (poll.fates.changed, poll.fates.urgent) == (True, True)
 
 
-def test_where_the_pace_of_what_stands_still_is_measured_from_is_told_once_a_window():
+def test_where_the_rate_of_what_stands_still_is_measured_from_is_reported_once_a_window():
     poll = at_rest()
     poll({ZERO: 99}, 100, later_s=WINDOW_S / 2)  # another moment takes the place of the first
     assert not poll.fates.changed
@@ -135,7 +137,7 @@ def test_where_the_pace_of_what_stands_still_is_measured_from_is_told_once_a_win
     assert not poll.fates.changed
 
 
-def test_where_the_pace_is_measured_from_is_not_told_again_beside_something_else():
+def test_where_the_rate_is_measured_from_is_not_reported_again_beside_something_else():
     poll = at_rest()
     poll({ZERO: 99}, 100, later_s=WINDOW_S / 2)
     poll({ZERO: 100}, 101)
@@ -147,7 +149,7 @@ def test_where_the_pace_is_measured_from_is_not_told_again_beside_something_else
     assert poll.fates.changed
 
 
-def test_the_pace_of_what_moves_is_told_at_once():
+def test_the_rate_of_what_moves_is_reported_at_once():
     poll = at_rest()
     poll({ZERO: 99}, 110, later_s=WINDOW_S / 2)  # nothing else is new but its end
     poll.remembered()
@@ -164,8 +166,8 @@ def test_a_log_end_that_fell_is_urgent():
 # --- what is new ---------------------------------------------------------------------------------
 
 
-def test_of_whom_something_else_is_told_is_said_once():
-    poll = Looks()
+def test_of_whom_something_else_is_reported_is_said_once():
+    poll = FlowRounds()
     poll({ZERO: 99, ONE: 99}, 100, 100)
     assert poll.fates.pop_changed(FLOW) == set()
     begins = {ZERO: LogBounds(150, 200, 200), ONE: LogBounds(0, 100, 100)}
@@ -177,9 +179,9 @@ def test_of_whom_something_else_is_told_is_said_once():
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "all"])
-def test_of_what_rests_only_what_came_is_looked_at(committed):
+def test_of_what_rests_only_what_came_is_inspected(committed):
     flow = replace(FLOW, read_committed=committed)
-    poll, log = Looks(flow), {ZERO: LogBounds(0, 120, 100)}
+    poll, log = FlowRounds(flow), {ZERO: LogBounds(0, 120, 100)}
     copied = {ZERO: 99 if committed else 119}
     assert poll(copied, bounds=log) == {ZERO}
     assert poll(copied, bounds=log) == frozenset()
@@ -187,7 +189,7 @@ def test_of_what_rests_only_what_came_is_looked_at(committed):
 
 
 def test_what_came_is_needed_while_it_is_open_what_became_of_records():
-    poll, syncs = Looks(), SyncsSinceLastPoll(newest=50, came=True)
+    poll, syncs = FlowRounds(), SyncsSinceLastPoll(newest=50, came=True)
     poll({ZERO: 99}, 200)
     begins = {ZERO: LogBounds(150, 200, 200)}
     assert poll({ZERO: 180}, bounds=begins, news=syncs) == frozenset()
@@ -196,7 +198,7 @@ def test_what_came_is_needed_while_it_is_open_what_became_of_records():
     }
 
 
-def test_a_topic_whose_id_is_not_certain_waits_for_the_next_look():
+def test_a_topic_whose_id_is_not_certain_waits_for_the_next_poll():
     poll = at_rest()
     assert poll({ZERO: 99}, 10, ids={"payments": "p"}) == frozenset()
     assert poll.recreations() == 0
@@ -205,8 +207,8 @@ def test_a_topic_whose_id_is_not_certain_waits_for_the_next_look():
 # --- topics made anew ----------------------------------------------------------------------------
 
 
-def test_a_topic_made_anew_with_as_many_records_does_not_rest():
-    poll = Looks()
+def test_a_topic_recreated_with_as_many_records_does_not_rest():
+    poll = FlowRounds()
     poll({ZERO: 99}, 100, ids={"orders": "a"})
     poll({ZERO: 99}, 100, ids={"orders": "b"})
     for _ in range(7):
@@ -216,15 +218,15 @@ def test_a_topic_made_anew_with_as_many_records_does_not_rest():
 
 
 def test_an_id_that_is_not_given_any_more_is_no_other_one():
-    poll = Looks()
+    poll = FlowRounds()
     poll({ZERO: 99}, 100, ids={"orders": "a"})
     poll({ZERO: 99}, 100, ids={"orders": None})
     poll({ZERO: 99}, 100, ids={"orders": "a"})
     assert poll.recreations() == 0
 
 
-def test_a_topic_is_made_anew_once_though_its_partitions_fall_one_after_the_other():
-    poll = Looks()
+def test_a_topic_is_recreated_once_though_its_partitions_fall_one_after_the_other():
+    poll = FlowRounds()
     ends = [100, 100, 100]
     for number in range(3):
         poll({ZERO: 99, ONE: 99, TWO: 99}, *ends)
@@ -233,8 +235,8 @@ def test_a_topic_is_made_anew_once_though_its_partitions_fall_one_after_the_othe
         assert poll.recreations() == 1
 
 
-def test_a_topic_made_anew_after_its_offset_was_reset_has_lost_nothing_of_itself():
-    poll = Looks()
+def test_a_topic_recreated_after_its_offset_was_reset_has_lost_nothing_of_itself():
+    poll = FlowRounds()
     poll({ZERO: 99}, 100, ids={"orders": "id-1"})
     poll({ZERO: None}, 0, ids={"orders": "id-2"})
     poll({ZERO: 40}, 50, ids={"orders": "id-2"})
@@ -243,15 +245,15 @@ def test_a_topic_made_anew_after_its_offset_was_reset_has_lost_nothing_of_itself
     assert poll.recreations() == 1
 
 
-def test_an_edit_of_another_partition_does_not_hide_that_a_topic_was_made_anew():
-    poll = Looks()
+def test_an_edit_of_another_partition_does_not_hide_that_a_topic_was_recreated():
+    poll = FlowRounds()
     poll({ZERO: 99, ONE: 500}, 100, 100)
     poll({ZERO: 99, ONE: 500}, 10, 100)
     assert poll.recreations() == 1
 
 
-def test_topics_made_anew_are_told_by_name():
-    poll = Looks()
+def test_topics_recreated_are_reported_by_name():
+    poll = FlowRounds()
     known = {TopicPartition(topic, 0): 9 for topic in ("b", "a")}
     for new in ("1", "2"):
         poll(known, ids={"a": new, "b": new})
@@ -265,7 +267,7 @@ def edited(*states: str | None) -> dict[str, int]:
     """What is lost when a position beyond the end was waited with for a minute at a time, in these
     states of its connector, and goes on from there.
     """
-    poll = Looks()
+    poll = FlowRounds()
     for state in states:
         poll({ZERO: 200}, 100, doing=state, later_s=PATIENCE_S)
     poll({ZERO: 250}, 300, doing=states[-1])
@@ -282,7 +284,7 @@ def test_who_has_only_begun_to_run_has_met_no_end_yet():
 
 
 def test_old_syncs_do_not_hide_a_patch_while_it_is_stopped():
-    poll, old = Looks(), SyncsSinceLastPoll(newest=99)
+    poll, old = FlowRounds(), SyncsSinceLastPoll(newest=99)
     for _ in range(4):
         poll({ZERO: 99}, 1000, doing="stopped", news=old)
     for _ in range(2):
@@ -293,14 +295,14 @@ def test_old_syncs_do_not_hide_a_patch_while_it_is_stopped():
 
 
 def test_a_reset_ends_what_an_edit_began():
-    poll = Looks()
+    poll = FlowRounds()
     poll({ZERO: 200}, 100)
     poll({ZERO: None}, 100)
     poll({ZERO: 250}, 300)
     assert poll.lost() == {}
 
 
-def test_what_lasted_was_so_at_the_last_look_and_for_so_long():
+def test_what_lasted_was_so_at_the_last_poll_and_for_so_long():
     assert ConnectorActivity("running", since=NOW, looked_at=NOW).lasted("running", 0.0)
     stopped = ConnectorActivity("stopped", since=NOW, looked_at=NOW + GRACE_S)
     assert stopped.lasted("stopped", GRACE_S)
@@ -337,7 +339,7 @@ def test_of_a_connector_that_is_not_listed_nothing_is_known():
 # --- what is kept --------------------------------------------------------------------------------
 
 
-def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
+def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_observed():
     poll = at_rest()
     poll({ZERO: 99}, 100, later_s=UNUSED_TOPIC_TTL_S + 1)
     poll.fates.forget_unused_topics()
@@ -345,7 +347,7 @@ def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
     assert set(poll.fates.flows) == {("lab", "mm2", "west", "east")}
 
 
-def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_its_flow():
+def test_a_topic_that_was_not_observed_for_a_day_is_retained_and_after_a_week_goes_with_its_flow():
     poll = at_rest()
     poll.flow = replace(FLOW, connector="other")
     for later_s, retained in ((DAY_S, {"mm2", "other"}), (UNUSED_TOPIC_TTL_S, {"other"})):

@@ -41,7 +41,7 @@ def test_syncs_lie_upstream_or_downstream_as_the_connector_says():
     assert downstream.offset_syncs == KafkaTopic("east", SYNCS.topic)
 
 
-def test_syncs_on_an_unknown_upstream_are_not_looked_for():
+def test_syncs_on_an_unknown_upstream_are_not_searched_for():
     lost = mirror(source_addresses=frozenset({"gone:1"}))
     (flow,) = build_mirror_flows("lab", "east", (lost,), ADDRESSES)
     assert (flow.upstream, flow.offset_syncs) == (None, None)
@@ -71,7 +71,7 @@ def test_a_name_that_only_a_config_provider_knows_is_not_taken_for_the_name():
     assert (group.kafka, group.lag_unknown) == (None, GROUP_NOT_KNOWN)
 
 
-def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():
+def test_brokers_that_are_observed_are_addresses_to_know_a_cluster_by():
     world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
     assert world.snapshot().topology.flows[0].upstream is None
     world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
@@ -111,7 +111,7 @@ def test_a_target_with_a_known_address_is_that_cluster_wherever_the_connector_ru
     assert (flow.downstream, flow.offset_syncs) == ("east", KafkaTopic("east", SYNCS.topic))
 
 
-def test_flows_are_told_in_order_those_that_are_named_among_those_that_are_found():
+def test_flows_are_reported_in_order_those_that_are_named_among_those_that_are_found():
     mirror_flows = build_mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
     named = [replace(mirror_flows[0], connector=name) for name in ("y", "a")]
     flows = merge_named_flows(named, mirror_flows)
@@ -142,48 +142,48 @@ def copying(**changes) -> World:
     return world
 
 
-def seen(world: World) -> dict[int, tuple[int | None, float | None]]:
+def list_lags(world: World) -> dict[int, tuple[int | None, float | None]]:
     results = world.snapshot().mirror_partitions
     return {
         partition.partition: (partition.lag, partition.unassigned_since) for partition in results
     }
 
 
-def test_what_was_added_waits_from_the_start_of_its_log_since_it_was_seen():
+def test_what_was_added_waits_from_the_start_of_its_log_since_it_was_observed():
     world = copying()
-    assert seen(world) == {0: (0, None)}
+    assert list_lags(world) == {0: (0, None)}
     world.now += 10
     world.ends(BOUNDS, partitions={"orders": 3})
-    assert seen(world) == {0: (0, None), 1: (None, NOW + 10), 2: (None, NOW + 10)}
+    assert list_lags(world) == {0: (0, None), 1: (None, NOW + 10), 2: (None, NOW + 10)}
     world.now += 10
     world.ends(BOUNDS, partitions={"orders": 3})
-    assert seen(world) == {0: (0, None), 1: (45, NOW + 10), 2: (7, NOW + 10)}
+    assert list_lags(world) == {0: (0, None), 1: (45, NOW + 10), 2: (7, NOW + 10)}
 
 
 def test_where_a_flow_that_begins_at_the_end_begins_is_not_known():
     world = copying(from_start=False)
     for _ in range(2):
         world.ends(BOUNDS, partitions={"orders": 2})
-    assert seen(world)[1] == (None, NOW)
+    assert list_lags(world)[1] == (None, NOW)
 
 
 def test_what_a_task_is_given_is_unassigned_no_more():
     world = copying()
     world.ends(BOUNDS, partitions={"orders": 2})
     world.assigned(0, 1)
-    assert seen(world)[1][1] is None
+    assert list_lags(world)[1][1] is None
 
 
 def test_what_a_topic_has_no_more_is_gone():
     world = copying()
     world.ends(BOUNDS, partitions={"orders": 2})
-    assert 1 in seen(world)
+    assert 1 in list_lags(world)
     world.ends(BOUNDS, partitions={"orders": 1})
-    assert 1 not in seen(world)
+    assert 1 not in list_lags(world)
 
 
-def test_where_nobody_tells_an_assignment_nothing_is_missing_from_it():
+def test_where_nobody_reports_an_assignment_nothing_is_missing_from_it():
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(BOUNDS, partitions={"orders": 3})
-    assert seen(world) == {0: (0, None)}
+    assert list_lags(world) == {0: (0, None)}

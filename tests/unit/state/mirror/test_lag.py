@@ -76,14 +76,14 @@ def replicating(offset: int = 9, **settings) -> World:
     return world
 
 
-def told(world: World) -> tuple[bool | None, float | None, str | None]:
+def read_lag(world: World) -> tuple[bool | None, float | None, str | None]:
     view = world.mirrored()
     return (view.caught_up, view.behind_since, view.behind_from)
 
 
 def test_without_lag_nothing_is_behind_and_nothing_is_to_be_read():
     world = replicating()
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
     assert world.mirrored().probe_from is None
 
 
@@ -93,7 +93,7 @@ def test_until_a_record_is_read_the_lag_counts_from_when_the_log_end_was_last_at
     world.ends(10)
     world.now += 5
     world.ends(15)
-    assert told(world) == (None, observed_at, LOG_ENDS)
+    assert read_lag(world) == (None, observed_at, LOG_ENDS)
     assert world.mirrored().probe_from == 10
 
 
@@ -102,11 +102,11 @@ def test_a_record_that_was_read_counts_from_its_own_timestamp():
     world.now += 10
     world.ends(15)
     world.probed(10, FirstRecord(offset=12, at=NOW + 7))
-    assert told(world) == (False, NOW + 7, RECORD)
+    assert read_lag(world) == (False, NOW + 7, RECORD)
     assert world.mirrored().probe_from is None
 
 
-def test_the_age_grows_with_the_clock_while_nothing_else_is_seen():
+def test_the_age_grows_with_the_clock_while_nothing_else_is_observed():
     world = replicating()
     world.now += 10
     world.ends(15)
@@ -119,14 +119,14 @@ def test_the_age_grows_with_the_clock_while_nothing_else_is_seen():
     assert ages == [3, 123]
 
 
-def test_a_back_dated_record_counts_from_when_it_was_seen_not_to_be_there_yet():
+def test_a_back_dated_record_counts_from_when_it_was_observed_not_to_be_there_yet():
     world = replicating()
     observed_at = world.now = NOW + 5
     world.ends(12)
     world.now += 5
     world.ends(15)
     world.probed(10, FirstRecord(offset=12, at=NOW - 86_400 * 365))
-    assert told(world) == (False, observed_at, RECORD)
+    assert read_lag(world) == (False, observed_at, RECORD)
 
 
 def test_the_brokers_own_timestamp_counts_as_it_is():
@@ -134,7 +134,7 @@ def test_the_brokers_own_timestamp_counts_as_it_is():
     world.now += 10
     world.ends(15)
     world.probed(10, FirstRecord(offset=12, at=NOW - 50, appended=True))
-    assert told(world) == (False, NOW - 50, RECORD)
+    assert read_lag(world) == (False, NOW - 50, RECORD)
 
 
 def test_a_record_of_the_future_has_age_0_and_is_still_waiting():
@@ -147,19 +147,19 @@ def test_a_record_of_the_future_has_age_0_and_is_still_waiting():
     assert view.caught_up is False
 
 
-def test_a_record_without_a_timestamp_counts_from_when_it_was_seen_not_to_be_there_yet():
+def test_a_record_without_a_timestamp_counts_from_when_it_was_observed_not_to_be_there_yet():
     world = replicating()
     world.now += 10
     world.ends(15)
     world.probed(10, FirstRecord(offset=10, at=None))
-    assert told(world) == (False, NOW, LOG_ENDS)
+    assert read_lag(world) == (False, NOW, LOG_ENDS)
 
 
 def test_nothing_but_markers_before_the_end_is_caught_up_although_there_is_lag():
     world = replicating()
     world.ends(11)
     world.probed(10, NoRecordBefore(11))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
     assert world.mirrored().lag == 1
 
 
@@ -171,13 +171,13 @@ def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
     world.ends(11)
     world.now += 5
     world.ends(13)
-    assert told(world) == (None, observed_at, LOG_ENDS)
+    assert read_lag(world) == (None, observed_at, LOG_ENDS)
     assert world.mirrored().probe_from == 11
     world.probed(11, NoRecordBefore(13))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
     world.ends(14)
     world.probed(13, FirstRecord(offset=13, at=NOW + 9))
-    assert told(world) == (False, NOW + 10, RECORD)
+    assert read_lag(world) == (False, NOW + 10, RECORD)
 
 
 def test_a_read_that_comes_late_takes_nothing_back():
@@ -185,7 +185,7 @@ def test_a_read_that_comes_late_takes_nothing_back():
     world.ends(13)
     world.probed(10, NoRecordBefore(13))
     world.probed(10, NoRecordBefore(11))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
 
 
 def test_an_answer_lasts_until_the_position_is_past_the_record():
@@ -194,7 +194,7 @@ def test_an_answer_lasts_until_the_position_is_past_the_record():
     world.probed(10, FirstRecord(offset=12, at=NOW))
     world.commit("mm2", orders(), {"offset": 11})
     world.ends(15)
-    assert told(world) == (False, NOW, RECORD)
+    assert read_lag(world) == (False, NOW, RECORD)
     world.commit("mm2", orders(), {"offset": 12})
     world.ends(15)
     assert world.mirrored().caught_up is None
@@ -213,17 +213,17 @@ def test_a_record_that_compaction_took_while_it_waited_is_found_to_be_gone_after
     world.now += 1
     world.ends(20)
     # Until that is known it counts on.
-    assert told(world) == (False, NOW, RECORD)
+    assert read_lag(world) == (False, NOW, RECORD)
     assert world.mirrored().probe_from == 12
     world.probed(12, FirstRecord(offset=15, at=NOW + 9))
-    assert told(world) == (False, NOW + 9, RECORD)
+    assert read_lag(world) == (False, NOW + 9, RECORD)
     assert world.mirrored().probe_from is None
     world.now += RECHECK_S + 1
     world.tail()
     world.tail(topic=SYNCS)
     world.ends(20)
     world.probed(15, NoRecordBefore(20))
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
 
 
 def test_after_a_rewind_what_lies_before_the_old_position_is_not_known():
@@ -231,7 +231,7 @@ def test_after_a_rewind_what_lies_before_the_old_position_is_not_known():
     world.ends(110)
     world.probed(100, FirstRecord(offset=100, at=NOW))
     world.commit("mm2", orders(), {"offset": 49})
-    assert told(world) == (None, None, None)
+    assert read_lag(world) == (None, None, None)
     assert world.mirrored().probe_from == 50
 
 
@@ -243,7 +243,7 @@ def test_what_retention_took_is_not_waited_for():
     assert world.mirrored().caught_up is None
     assert world.mirrored().probe_from == 40
     world.probed(40, FirstRecord(offset=40, at=NOW + 1))
-    assert told(world) == (False, NOW + 1, RECORD)
+    assert read_lag(world) == (False, NOW + 1, RECORD)
 
 
 @pytest.mark.parametrize("bounds", [(0, 90), (0, 14)], ids=["longer", "shorter"])
@@ -267,7 +267,7 @@ def test_of_a_log_that_is_another_one_nothing_old_is_believed(bounds):
 def test_a_position_beyond_the_end_is_not_called_caught_up():
     world = replicating(99)
     world.ends(40)
-    assert told(world) == (None, None, None)
+    assert read_lag(world) == (None, None, None)
 
 
 def test_where_nothing_was_replicated_yet_the_whole_log_waits():
@@ -276,21 +276,21 @@ def test_where_nothing_was_replicated_yet_the_whole_log_waits():
     world.ends({ORDERS: LogBounds(3, 8, 8)})
     assert world.mirrored().probe_from == 3
     world.probed(3, FirstRecord(offset=4, at=NOW - 7))
-    assert told(world) == (False, NOW - 7, RECORD)
+    assert read_lag(world) == (False, NOW - 7, RECORD)
 
 
 def test_where_a_flow_begins_elsewhere_without_an_offset_nothing_is_known():
     world = mirrors(mirror(from_start=False))
     world.assigned(0)
     world.ends({ORDERS: LogBounds(3, 8, 8)})
-    assert told(world) == (None, None, None)
+    assert read_lag(world) == (None, None, None)
     assert world.mirrored().probe_from is None
 
 
 def test_a_reader_of_committed_records_waits_for_no_open_transaction():
     world = replicating(read_committed=True)
     world.ends({ORDERS: LogBounds(0, 50, 10)})
-    assert told(world) == (True, None, None)
+    assert read_lag(world) == (True, None, None)
 
 
 def test_an_answer_for_another_isolation_level_is_not_believed():
@@ -308,7 +308,7 @@ def test_without_live_ends_nothing_is_known_and_nothing_is_to_be_read():
     world.now += 300
     world.tail()
     world.tail(topic=SYNCS)
-    assert told(world) == (None, None, None)
+    assert read_lag(world) == (None, None, None)
     assert world.mirrored().probe_from is None
 
 
@@ -326,7 +326,7 @@ def since(ages: OldestRecordAges, following: int, end: int) -> float | None:
     ).since
 
 
-def test_a_clock_that_is_set_back_takes_what_was_seen_in_the_future_with_it():
+def test_a_clock_that_is_set_back_takes_what_was_observed_in_the_future_with_it():
     ages = OldestRecordAges()
     saw(ages, 10, NOW + 3600)
     saw(ages, 20, NOW)
@@ -381,14 +381,14 @@ def test_who_is_no_longer_among_the_followers_is_forgotten():
     ages.apply_probes([], NOW)
 
 
-def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
+def test_a_log_that_could_not_be_requested_once_keeps_what_is_known():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     ages.apply_bounds("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
     assert since(ages, 10, 20) == NOW
 
 
-def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
+def test_a_log_that_cannot_be_requested_is_not_taken_to_be_where_it_stood():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     for later in (1, 2, 3):
@@ -396,7 +396,7 @@ def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
     assert since(ages, 10, 20) == NOW
 
 
-def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
+def test_of_what_a_follower_has_passed_only_the_newest_end_is_retained():
     ages = OldestRecordAges()
     for step in range(4):
         saw(ages, 10 + step, NOW + step, following=10 + step)
@@ -404,14 +404,14 @@ def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
     assert age.ends == [(13, NOW + 3)]
 
 
-def test_an_answer_counts_though_its_follower_could_not_be_asked_for_at_first():
+def test_an_answer_counts_though_its_follower_could_not_be_requested_at_first():
     ages = OldestRecordAges()
     ages.apply_bounds("west", [(WHO, None)], at=NOW, now=NOW)
     saw(ages, 20, NOW + 2)
     assert ages.apply_probes([answer(10, 12)], NOW + 1) == [WHO]
 
 
-def test_what_nobody_was_told_of_waits_only_if_there_is_anything():
+def test_what_nobody_was_notified_of_waits_only_if_there_is_anything():
     ages = OldestRecordAges()
     for _ in range(2):
         assert ages.compute_lateness("west", WHO, UnreadRange(10, 0, 20)) == UNKNOWN_LATENESS
@@ -431,7 +431,7 @@ def waits(ages: OldestRecordAges, following: int) -> tuple[bool | None, float | 
     return (lateness.caught_up, lateness.since)
 
 
-def asked() -> OldestRecordAges:
+def build_ages() -> OldestRecordAges:
     """Asked ten seconds ago, while the log ended where it began."""
     ages = OldestRecordAges()
     saw(ages, 0, NOW - 10)
@@ -440,35 +440,35 @@ def asked() -> OldestRecordAges:
 
 
 def test_an_answer_that_begins_earlier_says_something_new():
-    ages = asked()
+    ages = build_ages()
     assert ages.apply_probes([answer(10, 12)], NOW) == [WHO]
     assert ages.apply_probes([answer(5, 6, NOW - 1)], NOW) == [WHO]
     assert waits(ages, 5) == (False, NOW - 1)
 
 
 def test_an_answer_from_beyond_the_last_one_says_nothing_of_what_lies_between():
-    ages = asked()
+    ages = build_ages()
     ages.apply_probes([answer(10, 12)], NOW)
     ages.apply_probes([ProbeResult(WHO, 20, NoRecordBefore(30))], NOW)
     assert waits(ages, 15)[0] is None
 
 
 def test_an_answer_that_reaches_less_far_is_no_news():
-    ages = asked()
+    ages = build_ages()
     ages.apply_probes([answer(10, 12)], NOW)
     assert ages.apply_probes([answer(10, 11)], NOW) == []
     assert ages.apply_probes([answer(10, 12)], NOW) == [WHO]  # looked at again: it still stands
 
 
 def test_what_was_read_of_a_log_before_it_was_cut_is_no_news():
-    ages = asked()
+    ages = build_ages()
     saw(ages, 50, NOW + 5)
     assert ages.apply_probes([answer(10, 12)], NOW + 5) == []
     assert ages.apply_probes([answer(10, 12)], NOW + 6) == [WHO]
 
 
-def test_an_answer_for_a_stranger_is_no_news():
-    ages = asked()
+def test_an_answer_for_an_unknown_member_is_no_news():
+    ages = build_ages()
     assert ages.apply_probes([ProbeResult(OTHER, 10, NoRecordBefore(20))], NOW) == []
 
 
@@ -479,14 +479,14 @@ def apply_changed_bounds(ages: OldestRecordAges, at: float, *changed: tuple) -> 
     return ages.apply_changed_bounds("west", changed, at=at, now=at)
 
 
-def test_what_is_not_told_of_again_stood_where_it_stood():
+def test_what_is_not_reported_again_stood_where_it_stood():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     assert apply_changed_bounds(ages, NOW + 7)
     assert since(ages, 10, 20) == NOW + 7
 
 
-def test_of_what_is_told_of_again_the_last_time_counts_up_to_then():
+def test_of_what_is_reported_again_the_last_time_counts_up_to_then():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     assert apply_changed_bounds(ages, NOW + 5)
@@ -496,7 +496,7 @@ def test_of_what_is_told_of_again_the_last_time_counts_up_to_then():
     assert since(ages, 20, 30) == NOW + 7
 
 
-def test_where_the_clock_was_set_back_or_nothing_was_told_all_has_to_be():
+def test_where_the_clock_was_set_back_or_nothing_was_reported_all_has_to_be():
     ages = OldestRecordAges()
     assert not apply_changed_bounds(ages, NOW)
     saw(ages, 10, NOW)
@@ -530,7 +530,7 @@ def test_ids_of_topics_that_nobody_follows_any_more_do_not_gather():
     assert since(ages, 10, 20) is None
 
 
-def test_of_a_topic_that_was_made_anew_and_has_outgrown_the_position_nothing_old_is_told():
+def test_of_a_topic_that_was_recreated_and_has_outgrown_the_position_nothing_old_is_reported():
     world = replicating()
     bounds = {ORDERS: LogBounds(0, 15, 15)}
     world.ends(bounds, ids={"orders": "first"})

@@ -93,7 +93,7 @@ def test_several_routers_work_in_their_order() -> None:
     assert route_topic((other, one), "west.orders") == "copy-west.orders"
 
 
-def test_what_any_other_router_does_cannot_be_told() -> None:
+def test_what_any_other_router_does_cannot_be_reported() -> None:
     unknown = TopicRouter("TimestampRouter")
     assert route_topic((unknown,), "west.orders") is None
     assert route_topic((unknown, regex(".*", "all")), "west.orders") is None
@@ -159,7 +159,7 @@ def test_a_router_that_cannot_be_followed_leaves_a_flow_without_the_names_of_its
         assert find_remote_topic(flow, "orders", ("west.orders", "orders")) is None
 
 
-def test_topics_that_are_copied_to_one_topic_are_told() -> None:
+def test_topics_that_are_copied_to_one_topic_are_reported() -> None:
     flow = replace(FLOW, routers=(regex(r"west\.orders-.*", "orders"),))
     names = ("orders-a", "orders-b", "lines")
     assert find_merged_topics(flow, names) == {"orders-a", "orders-b"}
@@ -230,13 +230,13 @@ def test_a_stated_name_that_the_connector_contradicts_is_not_used_and_neither_is
     )
 
 
-def test_topics_that_the_configuration_merges_are_told() -> None:
+def test_topics_that_the_configuration_merges_are_reported() -> None:
     stated = (("orders-a", "orders"), ("orders-b", "orders"), ("*", "copy-{topic}"))
     flow = replace(FLOW, routers=(UNKNOWN,), copies=stated)
     assert find_merged_topics(flow, ("orders-a", "orders-b", "lines")) == {"orders-a", "orders-b"}
 
 
-def test_heartbeats_are_looked_for_under_the_stated_name() -> None:
+def test_heartbeats_are_searched_for_under_the_stated_name() -> None:
     flow = replace(FLOW, routers=(UNKNOWN,), downstream="east", copies=(("*", "copy-{topic}"),))
     assert [topic.topic for topic in locate_heartbeats(flow)] == ["heartbeats", "copy-heartbeats"]
 

@@ -99,7 +99,7 @@ def test_nothing_is_beyond_the_end_of_the_downstream_log():
     assert history((0, 0), (99, 99)).best(5000, 100) == 100
 
 
-def test_before_the_first_sync_nothing_tells():
+def test_before_the_first_sync_nothing_reports():
     assert history((10, 10)).best(9, END) is None
     assert SyncHistory().best(9, END) is None
 
@@ -135,7 +135,7 @@ def test_a_line_takes_no_more_room_however_many_syncs_it_has():
     assert history(*((n, n + 7) for n in range(1000))).corners() == ((0, 7), (999, 1006))
 
 
-def test_the_corners_tell_as_much_as_all_syncs():
+def test_the_corners_report_as_much_as_all_syncs():
     dice = random.Random(3)
     for _ in range(50):
         built, upstream, downstream = SyncHistory(), 0, 0
@@ -209,7 +209,7 @@ def test_what_came_before_we_looked_is_not_taken_for_remembered():
     assert syncs.at_least(50) is None
 
 
-def test_a_task_that_begins_anew_may_know_the_newest_sync_only():
+def test_a_task_that_begins_again_may_know_the_newest_sync_only():
     syncs = PartitionSyncs()
     for upstream in range(0, 1001, 10):
         syncs.read(upstream, upstream, live=True)

@@ -33,7 +33,7 @@ def replicating(offset: int = 100) -> World:
     return world
 
 
-def test_a_flow_that_stands_at_the_last_record_has_no_lag():
+def test_a_flow_that_is_at_the_last_record_has_no_lag():
     world = replicating(99)
     world.ends(100)
     view = world.mirrored()
@@ -51,7 +51,7 @@ def test_a_stall_makes_the_lag_grow_with_every_answer():
     assert lags == [0, 50, 800]
 
 
-def test_an_answer_that_tells_nothing_new_leaves_the_very_pictures():
+def test_an_answer_that_reports_nothing_new_leaves_the_very_pictures():
     world = replicating(99)
     world.ends(100)
     before = world.snapshot().mirror_partitions
@@ -145,9 +145,9 @@ def test_there_is_no_lag_without_an_answer():
     assert (world.mirrored().lag, world.mirrored().log_end) == (None, None)
 
 
-def test_a_commit_after_the_asking_is_not_paired_with_that_answer():
+def test_a_commit_after_the_query_is_not_paired_with_that_answer():
     world = replicating(10)
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), {"offset": 500})  # the log grew since, and so did the position
     world.ends(400, number=request)
     view = world.mirrored()
@@ -157,15 +157,15 @@ def test_a_commit_after_the_asking_is_not_paired_with_that_answer():
     assert world.mirrored().lag == 99
 
 
-def test_a_sync_after_the_asking_is_not_paired_with_that_answer():
+def test_a_sync_after_the_query_is_not_paired_with_that_answer():
     world = replicating(10)
-    request = world.ask_ends()
+    request = world.request_ends()
     world.synced(500)
     world.ends(400, number=request)
     assert (world.mirrored().lag, world.mirrored().ahead) == (389, 0)
 
 
-def test_a_rewind_after_the_asking_counts_at_once():
+def test_a_rewind_after_the_query_counts_at_once():
     world = replicating(99)
     world.ends(100)
     assert world.mirrored().lag == 0
@@ -177,9 +177,9 @@ def test_a_rewind_after_the_asking_counts_at_once():
 def test_two_askings_at_once_are_each_paired_with_their_own_answer():
     """A round of its own follows the discovery of a flow, while the regular one is under way."""
     world = replicating(10)
-    first = world.ask_ends()
+    first = world.request_ends()
     world.commit("mm2", orders(), {"offset": 500})
-    second = world.ask_ends()
+    second = world.request_ends()
     world.ends(400, number=first)
     assert (world.mirrored().lag, world.mirrored().ahead) == (389, 0)
     world.ends(600, number=second)
@@ -188,8 +188,8 @@ def test_two_askings_at_once_are_each_paired_with_their_own_answer():
 
 def test_an_answer_that_comes_late_does_not_replace_a_later_one():
     world = replicating(10)
-    first = world.ask_ends()
-    second = world.ask_ends()
+    first = world.request_ends()
+    second = world.request_ends()
     world.ends(600, number=second)
     world.ends(400, number=first)
     assert (world.mirrored().log_end, world.mirrored().lag) == (600, 589)
@@ -203,9 +203,9 @@ def test_an_answer_to_no_known_question_is_not_believed():
 
 def test_askings_that_are_never_answered_do_not_pile_up():
     world = replicating(10)
-    first = world.ask_ends()
+    first = world.request_ends()
     for _ in range(50):
-        last = world.ask_ends()
+        last = world.request_ends()
     world.ends(600, number=first)
     assert world.mirrored().lag is None
     world.ends(600, number=last)
@@ -217,18 +217,18 @@ def test_askings_that_are_never_answered_do_not_pile_up():
 )
 def test_so_many_askings_may_be_under_way_and_no_more(askings, believed):
     world = replicating(10)
-    first = world.ask_ends()
+    first = world.request_ends()
     for _ in range(askings - 1):
-        world.ask_ends()
+        world.request_ends()
     world.ends(600, number=first)
     assert world.mirrored().lag == (589 if believed else None)
 
 
-def test_a_position_that_was_not_shown_when_the_ends_were_asked_for_has_no_lag_yet():
+def test_a_position_that_was_not_shown_when_the_ends_were_requested_has_no_lag_yet():
     """Its tail was away: what the book still held was as old as the outage."""
     world = replicating(10)
     world.now += 300
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(), {"offset": 5000})
     world.tail(topic=SYNCS)
     world.ends(5001, number=request)
@@ -322,7 +322,7 @@ class Copying:
         commits(self.world, self.copied)
 
 
-def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_told():
+def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_reported():
     mm2 = Copying(flushes=5)
     committed, hung_at = mm2.copied, mm2.world.now
     reports = []
@@ -338,7 +338,7 @@ def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_told():
 
 
 @pytest.mark.parametrize("flush_s", [60.0, 600.0, 3600.0])
-def test_a_worker_that_flushes_rarely_is_told_of_by_its_own_rhythm_only(flush_s):
+def test_a_worker_that_flushes_rarely_is_reported_by_its_own_interval_only(flush_s):
     mm2 = Copying()
     for _ in range(6):
         assert not any(mm2.copy(flush_s))
@@ -348,13 +348,13 @@ def test_a_worker_that_flushes_rarely_is_told_of_by_its_own_rhythm_only(flush_s)
     assert mm2.copy(2 * flush_s)[-1] == hung_at
 
 
-def test_until_its_rhythm_is_known_an_hour_is_allowed_for():
+def test_until_its_interval_is_known_an_hour_is_allowed_for():
     mm2 = Copying()
     assert not any(mm2.copy(3 * 3600.0))
     assert any(mm2.copy(120.0))
 
 
-def test_syncs_that_come_rarely_without_a_commit_are_told_too():
+def test_syncs_that_come_rarely_without_a_commit_are_reported_too():
     mm2 = Copying(flushes=5)
     hung_at = mm2.world.now
     # The second may be of a task that died after the first.
@@ -456,7 +456,7 @@ def test_the_constant_zeros_of_the_other_mm2_connectors_are_no_positions():
 def test_a_missing_syncs_topic_leaves_the_committed_offset():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.commit("mm2", orders(), {"offset": 100})
     assert world.mirrored() is None
     world.tail_failed("not_found", SYNCS)
@@ -466,7 +466,7 @@ def test_a_missing_syncs_topic_leaves_the_committed_offset():
 def test_a_syncs_topic_that_is_created_later_is_used_from_then_on():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.commit("mm2", orders(), {"offset": 100})
     world.tail_failed("not_found", SYNCS)
     world.now += 5
@@ -483,7 +483,7 @@ def test_a_syncs_topic_that_is_created_later_is_used_from_then_on():
 def test_a_syncs_topic_that_we_may_not_read_hides_the_flow():
     world = World()
     world.listed(mirror())
-    world.found()
+    world.find_topic()
     world.commit("mm2", orders(), {"offset": 100})
     world.tail_failed("denied", SYNCS)
     assert world.mirrored() is None
@@ -492,7 +492,7 @@ def test_a_syncs_topic_that_we_may_not_read_hides_the_flow():
 def test_a_flow_without_syncs_needs_none():
     world = World()
     world.listed(mirror(syncs_topic=None))
-    world.found()
+    world.find_topic()
     world.commit("mm2", orders(), {"offset": 100})
     assert world.mirrored().replicated == 100
 
@@ -533,7 +533,7 @@ def test_flows_of_two_connect_clusters_are_kept_apart():
     other = KafkaTopic("east", "prod-offsets")
     for cluster, topic in (("lab", None), ("prod", other)):
         world.see(ConnectorsListed(cluster, (mirror(syncs_topic=None),)))
-        world.found(*(() if topic is None else (topic,)), cluster=cluster)
+        world.find_topic(*(() if topic is None else (topic,)), cluster=cluster)
     world.commit("mm2", orders(), {"offset": 10})
     world.commit("mm2", orders(), {"offset": 70}, topic=other)
     world.ends(100)
@@ -588,12 +588,12 @@ def two(*, end: int = 6) -> World:
     world = mirrors()
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 5})
-    told_ends(world, end, end)
+    answer_ends(world, end, end)
     world.snapshot()
     return world
 
 
-def told_ends(world: World, *ends: int, number: int | None = None) -> None:
+def answer_ends(world: World, *ends: int, number: int | None = None) -> None:
     """The answer to a question of now, or to the one of this number."""
     bounds = {
         TopicPartition("orders", offset): LogBounds(0, end, end) for offset, end in enumerate(ends)
@@ -605,31 +605,31 @@ def log_ends(world: World) -> list[int]:
     return [view.log_end for view in world.snapshot().mirror_partitions]
 
 
-def test_of_two_answers_between_two_looks_both_are_seen():
+def test_of_two_answers_between_two_polls_both_are_observed():
     world = two()
-    told_ends(world, 7, 6)
-    told_ends(world, 7, 9)
+    answer_ends(world, 7, 6)
+    answer_ends(world, 7, 9)
     assert log_ends(world) == [7, 9]
 
 
-def test_one_that_moves_is_seen_beside_one_that_stands():
+def test_one_that_moves_is_observed_beside_one_that_stands():
     world = two()
     before = world.mirrored(partition=0)
-    told_ends(world, 6, 9)
+    answer_ends(world, 6, 9)
     assert log_ends(world) == [6, 9]
     assert world.mirrored(partition=0) is before
-    told_ends(world, 8, 9)
+    answer_ends(world, 8, 9)
     assert log_ends(world) == [8, 9]
 
 
-def test_while_both_stand_the_same_views_are_told():
+def test_while_both_stand_the_same_views_are_reported():
     world = two()
     before = world.snapshot().mirror_partitions
-    told_ends(world, 6, 6)
+    answer_ends(world, 6, 6)
     assert world.snapshot().mirror_partitions is before
 
 
-def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
+def test_single_reads_of_two_partitions_of_one_flow_are_both_observed():
     world = two(end=9)
     reads = tuple(
         ProbeResult(
@@ -641,13 +641,13 @@ def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
     assert [view.caught_up for view in world.snapshot().mirror_partitions] == [False, False]
 
 
-def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_with():
+def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_queried_with():
     world = two()
-    request = world.ask_ends()
+    request = world.request_ends()
     world.commit("mm2", orders(0), {"offset": 20})
-    told_ends(world, 6, 6, number=request)
+    answer_ends(world, 6, 6, number=request)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (5, 0)
-    told_ends(world, 6, 6)
+    answer_ends(world, 6, 6)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
 
 
@@ -655,14 +655,14 @@ def test_so_do_the_answers_to_two_questions_that_were_under_way_at_once():
     world = two()
     requests = []
     for position in (20, 30):
-        requests.append(world.ask_ends())
+        requests.append(world.request_ends())
         world.commit("mm2", orders(0), {"offset": position})
     for number, position in zip(requests, (5, 20), strict=True):
-        told_ends(world, 6, 6, number=number)
+        answer_ends(world, 6, 6, number=number)
         assert world.mirrored().lag_position == position
 
 
-def test_a_record_that_has_waited_for_long_is_looked_at_again_though_nothing_moves():
+def test_a_record_that_has_waited_for_long_is_inspected_again_though_nothing_moves():
     """Compaction may have taken it meanwhile."""
     world = two(end=7)
     world.probed(6, FirstRecord(6, at=world.now))
@@ -671,7 +671,7 @@ def test_a_record_that_has_waited_for_long_is_looked_at_again_though_nothing_mov
         world.now += 10
         world.tail()
         world.tail(topic=SYNCS)
-        told_ends(world, 7, 7)
+        answer_ends(world, 7, 7)
         world.snapshot()
     assert world.mirrored().probe_from == 6
 

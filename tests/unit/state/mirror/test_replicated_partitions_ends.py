@@ -95,7 +95,7 @@ def test_records_add_to_those_before_them():
     )
 
 
-def test_a_topic_that_is_read_anew_tells_nothing_of_what_its_syncs_told_before():
+def test_a_topic_that_is_read_again_reports_nothing_of_what_its_syncs_reported_before():
     book = SyncBook()
     book.apply((sync(10), sync(20, partition=1)), NOW)
     book.apply((sync(100, downstream=150),), NOW, whole=True)
@@ -113,7 +113,7 @@ def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_b
     assert (history.best(10, 99), history.best(30, 99), history.best(50, 99)) == (10, None, 40)
 
 
-def test_syncs_are_told_by_partition_whichever_came_first():
+def test_syncs_are_reported_by_partition_whichever_came_first():
     book = SyncBook()
     book.apply(tuple(sync(10, partition=number) for number in (2, 0, 1)), NOW)
     assert [view.partition for view in build_sync_views(FLOW, book)] == [0, 1, 2]
@@ -153,7 +153,7 @@ def test_an_answer_for_one_position_of_many_flows_was_compared():
     assert book.compared("west")
 
 
-def test_what_an_answer_changes_is_told_and_of_the_first_nothing():
+def test_what_an_answer_changes_is_reported_and_of_the_first_nothing():
     book = answered((), to(5, 5, 5))
     assert book.changed("west") is None
     last = to(5, 6)
@@ -177,7 +177,7 @@ def test_a_partition_that_an_answer_lacks_has_no_position_against_it():
 
 
 @pytest.mark.parametrize("flow", [FLOW, replace(FLOW, from_start=False)], ids=["start", "end"])
-def test_who_stands_at_the_end_has_caught_up_wherever_it_began(flow):
+def test_who_is_at_the_end_has_caught_up_wherever_it_began(flow):
     (position,) = at(99, flow=flow)
     view = pictured(answered((position,), to(100), flow=flow), position)
     assert (view.lag, view.caught_up) == (0, True)
@@ -214,7 +214,9 @@ FILE_2 = {"filename": "/data/other.txt"}
 OFFSETS_TAIL = InputId.of_tail(OFFSETS)
 
 
-def held(partition: int = 3, *, offset: int = 7, hidden: int = 1, detail: str = "held") -> Frozen:
+def build_frozen(
+    partition: int = 3, *, offset: int = 7, hidden: int = 1, detail: str = "held"
+) -> Frozen:
     return Frozen(partition, offset, detail, hidden)
 
 
@@ -226,7 +228,7 @@ def two_files() -> World:
     return world
 
 
-def shown(world: World) -> set[str]:
+def list_labels(world: World) -> set[str]:
     return {
         view.label.removeprefix("filename=/data/") for view in world.snapshot().source_partitions
     }
@@ -239,11 +241,11 @@ def tail_view(world: World):
 def test_exactly_the_source_partitions_of_the_held_one_are_hidden_and_come_back():
     world = two_files()
     world.tail(frozen=(3,))
-    assert shown(world) == {"other.txt"}
+    assert list_labels(world) == {"other.txt"}
     world.tail(frozen=(3, 4))
-    assert shown(world) == set()
+    assert list_labels(world) == set()
     world.tail()
-    assert shown(world) == {"in.txt", "other.txt"}
+    assert list_labels(world) == {"in.txt", "other.txt"}
 
 
 def test_a_commit_beside_it_is_followed():
@@ -260,30 +262,30 @@ def test_the_input_is_down_for_a_reason_and_everything_else_of_the_tail_is_live(
     world = two_files()
     for _ in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(),), behind=1)
+        world.tail(frozen=(build_frozen(),), behind=1)
     view = tail_view(world)
     assert (view.up, view.live, view.last_reason) == (False, True, "open_transaction")
     assert view.last_error == "held"
-    assert shown(world) == {"other.txt"}
+    assert list_labels(world) == {"other.txt"}
 
 
 def test_a_tail_that_does_not_read_beside_a_transaction_goes_stale_all_the_same():
     world = two_files()
     for _ in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(hidden=1),), behind=2)
+        world.tail(frozen=(build_frozen(hidden=1),), behind=2)
     assert tail_view(world).live is False
-    assert shown(world) == set()
+    assert list_labels(world) == set()
 
 
 def test_a_tail_that_moves_while_it_lies_behind_shows_nothing_until_it_is_there():
     world = two_files()
     for position in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(),), behind=100, positions=((4, position),))
-    assert shown(world) == set()
-    world.tail(frozen=(held(),), behind=1, positions=((4, 110),))
-    assert shown(world) == {"other.txt"}
+        world.tail(frozen=(build_frozen(),), behind=100, positions=((4, position),))
+    assert list_labels(world) == set()
+    world.tail(frozen=(build_frozen(),), behind=1, positions=((4, 110),))
+    assert list_labels(world) == {"other.txt"}
 
 
 def errors(world: World) -> int:
@@ -292,26 +294,26 @@ def errors(world: World) -> int:
 
 def test_a_transaction_is_counted_once_whatever_happens_meanwhile():
     world = two_files()
-    world.tail(frozen=(held(3),))
-    world.tail(frozen=(held(3, detail="told otherwise"),))
+    world.tail(frozen=(build_frozen(3),))
+    world.tail(frozen=(build_frozen(3, detail="told otherwise"),))
     assert errors(world) == 1
     world.tail_failed("unreachable")
-    world.tail(frozen=(held(3),))
+    world.tail(frozen=(build_frozen(3),))
     assert tail_view(world).last_reason == "open_transaction"
     world.tail(caught_up=False, behind=9)
-    world.tail(frozen=(held(3),), whole=True)
+    world.tail(frozen=(build_frozen(3),), whole=True)
     assert errors(world) == 1
 
 
 def test_each_transaction_is_counted():
     world = two_files()
-    world.tail(frozen=(held(3),))
-    world.tail(frozen=(held(3), held(4)))
+    world.tail(frozen=(build_frozen(3),))
+    world.tail(frozen=(build_frozen(3), build_frozen(4)))
     assert errors(world) == 2
-    world.tail(frozen=(held(4),))
+    world.tail(frozen=(build_frozen(4),))
     assert errors(world) == 2
     world.tail()
-    world.tail(frozen=(held(3, offset=9),))
+    world.tail(frozen=(build_frozen(3, offset=9),))
     assert errors(world) == 3
 
 
@@ -326,7 +328,7 @@ def test_its_end_is_no_error_any_more():
 def test_a_held_offsets_topic_does_not_keep_a_daemon_from_being_ready():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(whole=True, frozen=(3,), behind=1)
     assert world.snapshot().waiting_for == ()
 
@@ -334,7 +336,7 @@ def test_a_held_offsets_topic_does_not_keep_a_daemon_from_being_ready():
 def test_a_bootstrap_that_is_held_is_not_ready_yet():
     world = World()
     world.listed(source("files"))
-    world.found()
+    world.find_topic()
     world.tail(caught_up=False, frozen=(3,), behind=1)
     assert "the end of the topic" in "; ".join(world.snapshot().waiting_for)
 
@@ -366,14 +368,14 @@ def test_a_mirrored_partition_that_comes_back_waits_for_an_answer_of_its_own():
     assert world.mirrored().lag == 90
 
 
-def test_the_truth_check_is_silent_while_a_transaction_may_hide_what_rest_has_seen():
+def test_the_truth_check_is_silent_while_a_transaction_may_hide_what_rest_has_observed():
     world = two_files()
     identity = world.file().identity
     world.tail(frozen=(4,))
     world.rest_offsets("files", {identity: '{"position":99}'})
     for _ in range(20):
         world.now += 10
-        world.tail(frozen=(held(4),), behind=1)
+        world.tail(frozen=(build_frozen(4),), behind=1)
         world.snapshot()
     assert world.offsets_differ() == 0
     world.tail()
@@ -402,10 +404,10 @@ def test_a_partition_that_cannot_be_read_hides_its_own_and_is_named():
     view = tail_view(world)
     assert (view.up, view.live, view.last_reason) == (False, True, "unsettled")
     assert (view.last_error, dict(view.errors)) == (sick.detail, {"unsettled": 1})
-    assert shown(world) == {"other.txt"}
+    assert list_labels(world) == {"other.txt"}
     assert world.snapshot().ready
-    world.tail(frozen=(sick, held(4)))
+    world.tail(frozen=(sick, build_frozen(4)))
     assert tail_view(world).last_reason == "unsettled"
     world.tail()
-    assert shown(world) == {"in.txt", "other.txt"}
+    assert list_labels(world) == {"in.txt", "other.txt"}
     assert tail_view(world).up

@@ -19,7 +19,7 @@ def to(*ends: int) -> dict[TopicPartition, LogBounds]:
     }
 
 
-def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
+def test_of_a_flow_that_is_gone_nothing_is_retained_of_what_was_made_for_it():
     world = mirrors(mirror("a"), mirror("b"))
     for name in ("a", "b"):
         world.commit(name, orders(), {"offset": 9})
@@ -32,7 +32,7 @@ def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
         assert {flow.connector for flow in built} == {"b"}
 
 
-def test_partitions_are_told_in_order_whichever_was_committed_first():
+def test_partitions_are_reported_in_order_whichever_was_committed_first():
     world = mirrors()
     for partition in (2, 0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
@@ -59,7 +59,7 @@ def at_rest() -> World:
     world = World(sites=("lab", "prod"))
     for cluster, topic in (("lab", OFFSETS), ("prod", PROD)):
         world.listed(mirror(syncs_topic=None), cluster=cluster)
-        world.found(topic, cluster=cluster)
+        world.find_topic(topic, cluster=cluster)
         world.tail(topic=topic, whole=True)
         world.commit("mm2", orders(), {"offset": 9}, topic=topic)
     for _ in range(2):
@@ -77,7 +77,7 @@ def copied(world: World, partition: int = 0) -> MirrorPartitionView:
     return view
 
 
-def test_of_a_flow_at_rest_every_answer_tells_when_its_log_was_last_seen_to_end_there():
+def test_of_a_flow_at_rest_every_answer_reports_when_its_log_was_last_observed_to_end_there():
     world = at_rest()
     observed_at = world.now = world.now + 1
     world.ends(10)
@@ -104,9 +104,9 @@ def test_a_partition_that_is_new_beside_a_flow_at_rest_is_to_be_read_from_its_po
 
 
 @BOTH
-def test_a_partition_that_is_new_since_the_asking_waits_for_the_next_answer(topics):
+def test_a_partition_that_is_new_since_the_query_waits_for_the_next_answer(topics):
     world = at_rest()
-    request = world.ask_ends()
+    request = world.request_ends()
     for topic in topics:
         world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
     world.ends(to(10, 12), number=request)
@@ -120,9 +120,9 @@ def test_a_partition_that_is_new_since_the_asking_waits_for_the_next_answer(topi
 
 
 @BOTH
-def test_the_answer_after_one_that_was_asked_too_early_tells_of_what_it_does_not_change(topics):
+def test_the_answer_after_one_that_was_queried_too_early_reports_what_it_does_not_change(topics):
     world = at_rest()
-    request = world.ask_ends()
+    request = world.request_ends()
     for topic in topics:
         world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
     world.ends(to(10, 10), number=request)
@@ -136,7 +136,7 @@ def test_the_answer_after_one_that_was_asked_too_early_tells_of_what_it_does_not
 # --- what checkpoint tasks may have forgotten ----------------------------------------------------
 
 
-def kept(world: World, syncs: KafkaTopic) -> int | None:
+def translate_old(world: World, syncs: KafkaTopic) -> int | None:
     """What MM2 translates an offset to that lies long before the newest sync, as far as is known
     of its task.
     """
@@ -155,16 +155,16 @@ def two_clusters() -> World:
     return world
 
 
-def test_a_task_that_begins_anew_forgets_the_syncs_of_its_own_connect_cluster_alone():
+def test_a_task_that_begins_again_forgets_the_syncs_of_its_own_connect_cluster_alone():
     world = two_clusters()
-    before = kept(world, SYNCS)
-    assert kept(world, MORE) == before
+    before = translate_old(world, SYNCS)
+    assert translate_old(world, MORE) == before
     world.book._replication.checkpoint_task_restarted("lab")
-    assert kept(world, SYNCS) != before
-    assert kept(world, MORE) == before
+    assert translate_old(world, SYNCS) != before
+    assert translate_old(world, MORE) == before
 
 
-def test_a_task_that_begins_anew_before_any_sync_was_read_has_nothing_to_forget():
+def test_a_task_that_begins_again_before_any_sync_was_read_has_nothing_to_forget():
     world = World()
     world.listed(mirror())
     world.book._replication.checkpoint_task_restarted("lab")

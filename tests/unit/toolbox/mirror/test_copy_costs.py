@@ -120,7 +120,7 @@ def test_a_plan_holds_until_its_direction_or_its_log_has_changed(
     assert (costs == ()) if answer is None else (answer in costs[0])
 
 
-def test_a_log_that_cannot_be_told_any_more_ends_a_plan():
+def test_a_log_that_cannot_be_reported_any_more_ends_a_plan():
     costs = copy_costs.recheck_costs(
         mirror(), [CopyCost(ORDERS, 60, 40)], [pair(59)], [pair(39)], {}, whole=False
     )

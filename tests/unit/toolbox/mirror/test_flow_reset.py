@@ -144,7 +144,7 @@ def test_nothing_is_planned_where_nothing_would_change():
     assert (stands_there.plan, stands_there.problems, stands_there.changes) == (None, (), ())
 
 
-def test_a_move_forward_is_refused_unless_it_was_asked_for_by_name():
+def test_a_move_forward_is_refused_unless_it_was_requested_by_name():
     world = World(worlds.mirror(present=(pair(99, ORDERS),)))
     (problem,) = prepared(world, FlowResetTarget(offset=200)).prepared.problems
     assert "100 record(s)" in problem.wrong
@@ -214,7 +214,7 @@ def test_an_offset_that_came_while_it_was_being_stopped_is_not_kept_in_silence()
         (4999, ReadableRange(500, 5000), False),  # retention
     ],
 )
-def test_once_it_has_stopped_it_is_looked_at_again(stored, log, holds):
+def test_once_it_has_stopped_it_is_inspected_again(stored, log, holds):
     world = World(worlds.mirror(present=(pair(4999, ORDERS),)))
     change = prepared(world, FlowResetTarget(offset=100)).prepared
     assert change.recheck is not None
@@ -244,7 +244,7 @@ def chosen(present=PRESENT, topics=None, *, complete=False, **more) -> Partition
     return select_partitions(mirror(), present, TOPICS, expected, complete=complete, **more)
 
 
-def wanted(
+def plan_positions(
     target: FlowResetTarget,
     of: PartitionSelection | None = None,
     *,
@@ -321,7 +321,7 @@ def test_offsets_of_topics_that_are_gone_are_only_removed_by_a_complete_reset():
     some = chosen(present=present)
     assert GONE not in some.stored
     assert "2 partition(s)" in some.notes[0]
-    result = wanted(FlowResetTarget(), chosen(present=present, complete=True))
+    result = plan_positions(FlowResetTarget(), chosen(present=present, complete=True))
     assert values(result.pairs) == dict.fromkeys(
         ("orders-0", "orders-1", "orders-7", "payments-0", "gone-0")
     )
@@ -332,14 +332,14 @@ def test_offsets_of_topics_that_are_gone_are_only_removed_by_a_complete_reset():
 
 
 def test_a_complete_reset_removes_every_offset_and_copies_from_the_log_starts():
-    result = wanted(FlowResetTarget())
+    result = plan_positions(FlowResetTarget())
     assert values(result.pairs) == {"orders-0": None, "orders-1": None, "payments-0": None}
     assert [count.again for count in result.counts] == [60, 10, 10]
     assert result.problems == ()
 
 
 def test_the_next_record_is_written_as_the_one_before_it_and_the_log_start_as_none():
-    result = wanted(FlowResetTarget(offset=10))
+    result = plan_positions(FlowResetTarget(offset=10))
     assert values(result.pairs) == {"orders-0": 9, "orders-1": None, "payments-0": 9}
     assert [(count.before, count.after) for count in result.counts] == [
         (60, 10),
@@ -349,26 +349,33 @@ def test_the_next_record_is_written_as_the_one_before_it_and_the_log_start_as_no
 
 
 def test_an_offset_below_the_log_start_is_the_log_start():
-    assert values(wanted(FlowResetTarget(offset=3)).pairs)["orders-1"] is None
+    assert values(plan_positions(FlowResetTarget(offset=3)).pairs)["orders-1"] is None
 
 
 def test_the_end_of_a_log_is_the_furthest_that_can_be_next():
-    assert [item.where for item in wanted(FlowResetTarget(offset=30)).problems] == ["payments-0"]
-    assert values(wanted(FlowResetTarget(offset=30)).pairs) == {"orders-0": 29, "orders-1": 29}
-    (problem,) = wanted(FlowResetTarget(offset=11), chosen(topics=["payments"])).problems
+    assert [item.where for item in plan_positions(FlowResetTarget(offset=30)).problems] == [
+        "payments-0"
+    ]
+    assert values(plan_positions(FlowResetTarget(offset=30)).pairs) == {
+        "orders-0": 29,
+        "orders-1": 29,
+    }
+    (problem,) = plan_positions(FlowResetTarget(offset=11), chosen(topics=["payments"])).problems
     assert "its log ends at 10" in problem.wrong
     assert "at most 10" in problem.right
 
 
 def test_a_moment_is_its_first_record_and_one_after_the_last_record_is_the_end():
-    result = wanted(FlowResetTarget(at=1000.0), at={1000.0: 40}, of=chosen(topics=["orders"]))
+    result = plan_positions(
+        FlowResetTarget(at=1000.0), at={1000.0: 40}, of=chosen(topics=["orders"])
+    )
     assert values(result.pairs) == {"orders-0": 39, "orders-1": 29}  # the log ends at 30 meanwhile
-    result = wanted(FlowResetTarget(at=2000.0))
+    result = plan_positions(FlowResetTarget(at=2000.0))
     assert values(result.pairs) == {"orders-0": 99, "orders-1": 29, "payments-0": 9}
 
 
-def test_a_span_is_measured_from_the_record_that_each_partition_stands_at():
-    result = wanted(
+def test_a_span_is_measured_from_the_record_that_each_partition_is_at():
+    result = plan_positions(
         FlowResetTarget(by_s=-60.0),
         times={59: 1000.0, 19: 500.0, 9: 60.0},
         at={940.0: 50, 440.0: 11, 0.0: 0},
@@ -378,12 +385,14 @@ def test_a_span_is_measured_from_the_record_that_each_partition_stands_at():
 
 def test_a_position_whose_record_is_gone_is_as_old_as_the_first_one_that_is_left():
     selection = chosen(present=(pair(3, ORDERS_1),))
-    result = wanted(FlowResetTarget(by_s=60.0), selection, times={10: 500.0}, at={560.0: 12})
+    result = plan_positions(
+        FlowResetTarget(by_s=60.0), selection, times={10: 500.0}, at={560.0: 12}
+    )
     assert values(result.pairs) == {"orders-1": 11}
 
 
-def test_a_position_of_which_no_record_tells_the_time_cannot_be_moved_by_a_span():
-    result = wanted(FlowResetTarget(by_s=-60.0), times={59: 1000.0, 19: 500.0})
+def test_a_position_of_which_no_record_reports_the_time_cannot_be_moved_by_a_span():
+    result = plan_positions(FlowResetTarget(by_s=-60.0), times={59: 1000.0, 19: 500.0})
     assert [problem.where for problem in result.problems] == ["payments-0"]
 
 
@@ -402,12 +411,12 @@ def test_an_empty_log_has_nowhere_else_to_go():
 
 def test_an_offset_that_says_what_is_wanted_already_stays():
     # 9 and none mean the same here, as record 10 is the first of its log.
-    result = wanted(FlowResetTarget(offset=10), chosen(present=(pair(9, ORDERS_1),)))
+    result = plan_positions(FlowResetTarget(offset=10), chosen(present=(pair(9, ORDERS_1),)))
     assert values(result.pairs) == {"orders-1": 9}
 
 
 def test_a_partition_without_an_offset_is_only_given_one_that_differs_from_none():
-    result = wanted(
+    result = plan_positions(
         FlowResetTarget(offset=10), chosen(present=(pair(59, ORDERS_0),), topics=["orders"])
     )
     assert values(result.pairs) == {"orders-0": 9}
@@ -416,16 +425,16 @@ def test_a_partition_without_an_offset_is_only_given_one_that_differs_from_none(
 @pytest.mark.parametrize(
     "target", [FlowResetTarget(), FlowResetTarget(offset=0), FlowResetTarget(at=0.0)]
 )
-def test_a_connector_that_begins_at_the_end_is_told_where_the_log_starts(target):
+def test_a_connector_that_begins_at_the_end_is_reported_where_the_log_starts(target):
     latest = mirror(from_start=False)
-    result = wanted(target, settings=latest, of=chosen(topics=["orders"]), at={0.0: 0})
+    result = plan_positions(target, settings=latest, of=chosen(topics=["orders"]), at={0.0: 0})
     assert values(result.pairs) == {"orders-1": 9}
     assert [problem.where for problem in result.problems] == ["orders-0"]
     assert "auto.offset.reset" in result.problems[0].right
 
 
-def test_a_partition_whose_log_cannot_be_told_is_a_problem():
-    result = wanted(
+def test_a_partition_whose_log_cannot_be_reported_is_a_problem():
+    result = plan_positions(
         FlowResetTarget(), chosen(present=(*PRESENT, pair(1, MirrorPartition("west", "audit", 0))))
     )
     assert [problem.where for problem in result.problems] == ["audit-0"]

@@ -42,7 +42,7 @@ def connector(name: str, *, state: str = "running", tasks: int = 1, **settings) 
     )
 
 
-def found(*connectors: Connector, cluster: str = "lab", **more) -> list[str]:
+def find_users(*connectors: Connector, cluster: str = "lab", **more) -> list[str]:
     listed = ConnectClusterInventory(cluster, home="east", connectors=connectors, **more)
     return [str(user) for user in find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)]
 
@@ -57,14 +57,14 @@ def test_the_syncs_are_on_the_side_that_the_connector_says():
 
 
 def test_the_connector_itself_is_nobody_else():
-    assert found(connector("mm2-source", mirror=mirror())) == []
-    assert found(connector("mm2-source", mirror=mirror()), cluster="other") == [
+    assert find_users(connector("mm2-source", mirror=mirror())) == []
+    assert find_users(connector("mm2-source", mirror=mirror()), cluster="other") == [
         "other/mm2-source writes it (NOT stopped)"
     ]
 
 
 def test_who_writes_and_who_reads_the_same_topic_is_named():
-    assert found(
+    assert find_users(
         connector("again", mirror=mirror()),
         connector("checkpoints", translates=mirror()),
         connector("other-aliases", mirror=replace(mirror(), syncs_topic="mm2-offset-syncs.x")),
@@ -75,7 +75,7 @@ def test_who_writes_and_who_reads_the_same_topic_is_named():
 
 def test_the_same_name_on_a_cluster_that_is_not_configured_may_be_the_same_topic():
     far = replace(mirror(), source_addresses=frozenset({"far:9092"}))
-    assert found(connector("far", mirror=far)) == [
+    assert find_users(connector("far", mirror=far)) == [
         "lab/far writes it, if the cluster it names is the same one (NOT stopped)"
     ]
 
@@ -102,16 +102,16 @@ def test_a_dedicated_mirrormaker_is_stopped_when_its_process_is(running):
 
 def test_a_flow_that_only_the_configuration_names_counts_once():
     named = frozenset({SYNCS})
-    assert found(cluster="mm2", running="seen", named=named) == [
+    assert find_users(cluster="mm2", running="seen", named=named) == [
         "a flow of mm2 uses it (NOT stopped: seen)"
     ]
     again = connector("again", mirror=mirror())
-    assert found(again, cluster="mm2", running="seen", named=named) == [
+    assert find_users(again, cluster="mm2", running="seen", named=named) == [
         "mm2/again writes it (NOT stopped: seen)"
     ]
 
 
-def test_a_site_that_cannot_be_looked_into_may_use_it():
+def test_a_cluster_that_cannot_be_inspected_may_use_it():
     listed = ConnectClusterInventory("mm2", "east", None, why="no config_topic", running="seen")
     others = find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)
     assert [str(user) for user in others] == [
@@ -216,7 +216,7 @@ def test_one_that_is_not_described_in_time_is_not_taken_for_none():
         cleared(SYNCS, ResponseTimeout("west", "no answer"))
 
 
-def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
+def test_a_worker_is_queried_and_flows_that_the_configuration_names_are_known():
     config = {"connector.class": "MirrorCheckpoint", "source.cluster.alias": "west"}
     entry = {
         "status": {"connector": {"state": "STOPPED"}, "tasks": [], "type": "source"},

@@ -22,7 +22,7 @@ from tests.unit.toolbox.store.test_worker_storage import (
     SOURCE,
     configured,
     kafka,
-    place_of,
+    open_worker_store,
     properties,
 )
 
@@ -33,7 +33,7 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
     configured(kafka, "configured", connector_class=SOURCE)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', b'{"position":1}', partition=0)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', None, partition=0)
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     for name, new in (("c", False), ("configured", False), ("reset", False), ("none", True)):
         state = store.read_state(name)
         assert isinstance(state, StateBeforeChange)
@@ -43,7 +43,7 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
 
 def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
     configured(kafka, "sink", connector_class=SINK)
-    problem = place_of(kafka, properties).read_state("sink")
+    problem = open_worker_store(kafka, properties).read_state("sink")
     assert isinstance(problem, ValidationProblem)
     assert "consumer group: go through Connect, --connect" in problem.right
 
@@ -55,7 +55,7 @@ def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     request = ConnectorChangeRequest(
         OffsetsRequest("c", (expected,), DocumentLocation("$")), "import offsets"
     )
-    result = prepare_change(place_of(kafka, properties), request, Author("p", 0.0, "me"))
+    result = prepare_change(open_worker_store(kafka, properties), request, Author("p", 0.0, "me"))
     assert result.plan is None
     assert "may be running" in result.problems[0].wrong
     assert [change.after for change in result.changes] == ['{"position":5}']

@@ -40,7 +40,7 @@ def record(koffset: int, *, kpartition: int = 0, own: bool = False) -> LogRecord
         pytest.param((record(0), record(1, own=True)), 2, False, id="ours right behind"),
     ],
 )
-def test_markers_are_told_from_the_end_of_a_log(records, end, expected):
+def test_markers_are_distinguished_from_the_end_of_a_log(records, end, expected):
     assert is_transactional(records, {0: end}) is expected
 
 
@@ -64,7 +64,7 @@ class FakeLog:
 TRANSACTIONS = FakeLog((record(0),), end=2)
 
 
-def asked(
+def plan_writes(
     log: FakeLog | None = TRANSACTIONS,
     pairs: Any = GONE,
     shared: FakeLog | None = None,
@@ -97,7 +97,7 @@ def asked(
 
 
 def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
-    writes = asked()
+    writes = plan_writes()
     (write,) = writes.writes
     (raw,) = write.records
     assert (base64.b64decode(raw.key), raw.value, raw.kpartition) == (KEY, None, 0)
@@ -115,32 +115,34 @@ def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_ver
         pytest.param({"kind": ConnectorKind.SINK}, id="a sink"),
     ],
 )
-def test_connect_is_asked_where_it_can(more):
-    assert asked(None, **more) == DirectTopicWrites()
+def test_connect_is_queried_where_it_can(more):
+    assert plan_writes(None, **more) == DirectTopicWrites()
 
 
-def test_connect_is_asked_where_nothing_is_removed_there_and_back():
-    assert asked(pairs=(PartitionOffset(PARTITION, '{"position":2}'),)) == DirectTopicWrites()
+def test_connect_is_queried_where_nothing_is_removed_there_and_back():
+    assert plan_writes(pairs=(PartitionOffset(PARTITION, '{"position":2}'),)) == DirectTopicWrites()
     new = (PartitionOffset('{"filename":"/new"}', '{"position":2}'),)
-    assert asked(pairs=new).writes  # to go back would be to remove it
+    assert plan_writes(pairs=new).writes  # to go back would be to remove it
 
 
 def test_what_a_namesake_left_is_removed_with_the_first_offsets():
-    writes = asked(pairs=(PartitionOffset('{"filename":"/new"}', '{"position":2}'),), whole=True)
+    writes = plan_writes(
+        pairs=(PartitionOffset('{"filename":"/new"}', '{"position":2}'),), whole=True
+    )
     (write,) = writes.writes
     assert write.pairs == (*GONE, PartitionOffset('{"filename":"/new"}', '{"position":2}'))
     assert [raw.value is None for raw in write.records] == [True, False]
 
 
-def test_connect_is_asked_where_no_transactions_are():
-    assert asked(FakeLog((record(0),), end=1)) == DirectTopicWrites()
+def test_connect_is_queried_where_no_transactions_are():
+    assert plan_writes(FakeLog((record(0),), end=1)) == DirectTopicWrites()
 
 
-def test_what_cannot_be_looked_at_is_said():
-    denied = asked(FakeLog((), 0, failing=True))
+def test_what_cannot_be_inspected_is_said():
+    denied = plan_writes(FakeLog((), 0, failing=True))
     assert not denied.writes
     assert "not authorised" in denied.notes[0]
-    elsewhere = asked(None, offsets_addresses=frozenset({"other:9092"}))
+    elsewhere = plan_writes(None, offsets_addresses=frozenset({"other:9092"}))
     assert not elsewhere.writes
     assert "90 s" in elsewhere.notes[0]
 
@@ -166,7 +168,7 @@ def tombstones_of(writes: DirectTopicWrites) -> dict[str, list[bytes]]:
 
 def test_what_is_removed_is_removed_from_the_workers_topic_as_well():
     shared = shared_log(KEY, OTHER_KEY, STRANGERS_KEY)
-    writes = asked(shared=shared, worker_topic="connect-offsets")
+    writes = plan_writes(shared=shared, worker_topic="connect-offsets")
     assert tombstones_of(writes) == {"k/own": [KEY], "k/connect-offsets": [KEY]}
     assert writes.writes[1].pairs == ()  # no task is handed what stands there
     assert writes.topics == ("own", "connect-offsets")
@@ -175,7 +177,7 @@ def test_what_is_removed_is_removed_from_the_workers_topic_as_well():
 
 
 def test_a_whole_reset_leaves_nothing_of_the_connector_in_the_workers_topic():
-    writes = asked(
+    writes = plan_writes(
         shared=shared_log(KEY, OTHER_KEY, STRANGERS_KEY),
         worker_topic="connect-offsets",
         whole=True,
@@ -185,7 +187,9 @@ def test_a_whole_reset_leaves_nothing_of_the_connector_in_the_workers_topic():
 
 def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left():
     emptied = FakeLog((LogRecord(0, 0, None, KEY, None, ours=False),), end=2)
-    writes = asked(emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True)
+    writes = plan_writes(
+        emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True
+    )
     assert tombstones_of(writes) == {"k/connect-offsets": [KEY]}
 
 
@@ -200,7 +204,7 @@ def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left
     ],
 )
 def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, answer):
-    writes = asked(shared=shared, worker_topic=topic)
+    writes = plan_writes(shared=shared, worker_topic=topic)
     assert tombstones_of(writes) == {"k/own": [KEY]}
     assert len(writes.notes) == (2 if answer else 1)
     assert answer in writes.notes[-1]
@@ -208,9 +212,9 @@ def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, 
 
 def test_the_workers_topic_is_left_alone_where_nothing_is_removed():
     new = (PartitionOffset('{"filename":"/new"}', '{"position":2}'),)
-    assert asked(pairs=new, worker_topic="connect-offsets").topics == ("own",)
+    assert plan_writes(pairs=new, worker_topic="connect-offsets").topics == ("own",)
 
 
 def test_a_topic_that_a_config_provider_knows_is_not_read():
-    found = asked(dedicated_offsets_topic="${env:OFFSETS}")
+    found = plan_writes(dedicated_offsets_topic="${env:OFFSETS}")
     assert (found.writes, len(found.notes)) == ((), 1)

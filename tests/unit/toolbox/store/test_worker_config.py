@@ -81,7 +81,7 @@ def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
     assert read(STANDALONE + "rest.port=7 \nrest.host.name=host ").urls == ("http://host:7",)
 
 
-def test_servers_are_told_as_librdkafka_takes_them(read):
+def test_servers_are_reported_as_librdkafka_takes_them(read):
     text = DISTRIBUTED.replace("a:9092,b:9092", "PLAINTEXT://a:9092, ::1:9092,[::1]:9093")
     assert read(text).client["bootstrap.servers"] == "a:9092,[::1]:9092,[::1]:9093"
 
@@ -126,7 +126,7 @@ def test_a_mirror_maker_keeps_the_offsets_of_a_flow_on_its_target(read):
     assert result.client["security.protocol"] == "ssl"
 
 
-def test_the_flow_asked_for_need_not_be_enabled(read):
+def test_the_flow_requested_need_not_be_enabled(read):
     result = read(MIRROR, "B->A")
     assert result.flow == ("B", "A")
     assert result.offsets_topic == "mm2-offsets.B.internal"
@@ -206,7 +206,7 @@ def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
         read_worker_config(tmp_path / "none", flow=None, translate=True)
 
 
-def test_with_a_configured_cluster_its_clients_are_not_looked_at(read):
+def test_with_a_configured_cluster_its_clients_are_not_inspected(read):
     text = DISTRIBUTED + "security.protocol=SSL\nssl.truststore.location=x.jks\n"
     assert "ssl.truststore.type" in mistakes(read, text)
     assert read(text, translate=False).client is None
@@ -314,7 +314,7 @@ def test_pem_files_and_a_scram_login_are_translated():
     }
 
 
-def test_pem_that_stands_in_the_file_itself_is_translated():
+def test_pem_that_is_in_the_file_itself_is_translated():
     result = translate_client_settings(
         {
             **HERE,

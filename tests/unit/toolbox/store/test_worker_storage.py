@@ -50,7 +50,7 @@ def properties(tmp_path: Path) -> Path:
     return path
 
 
-def place_of(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetStore:
+def open_worker_store(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetStore:
     worker = read_worker_config(properties, flow=None, translate=True)
     assert isinstance(worker, DistributedStorage)
     admin = FakeAdmin(kafka)
@@ -68,7 +68,7 @@ def test_connectors_are_those_with_offsets_and_those_that_are_configured(kafka, 
     configured(kafka, "sink", connector_class=SINK)
     configured(kafka, "deleted", connector_class=SOURCE)
     kafka.produce("configs", b"connector-deleted", None)
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     assert store.name == "east/offsets"
     assert store.connectors() == ("c", "new")
     assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
@@ -80,7 +80,7 @@ def test_the_state_that_it_comes_back_in_is_known_from_the_config_topic(kafka, p
     configured(kafka, "c", connector_class=SOURCE)
     configured(kafka, "d", connector_class=SOURCE)
     kafka.produce("configs", b"target-state-d", b'{"state":"PAUSED","state.v2":"STOPPED"}')
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     assert [store.state(name) for name in ("c", "d", "unknown")] == ["started", "stopped", None]
     assert store.settings("c").class_name == SOURCE
     assert store.settings("unknown") is None
@@ -91,7 +91,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     kafka.produce("own", b'["c",{"filename":"/y"}]', b'{"position":5}', partition=1)
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
     kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     assert store.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
     assert "1 offset(s) under its name in east/offsets are not used" in store.notes("c")[0]
     assert store.plan_reset("c").where == "east/own"
@@ -100,7 +100,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
 
 def test_a_topic_of_its_own_that_is_not_there_yet_has_nothing_and_takes_nothing(kafka, properties):
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     assert store.pairs("c") == ()
     assert "not there yet" in store.notes("c")[0]
     with pytest.raises(RemoteRefusal, match="no such topic"):
@@ -115,7 +115,7 @@ def test_offsets_on_another_cluster_are_refused(kafka, properties):
         offsets_storage_topic="own",
         producer_override_bootstrap_servers="west-1:9092",
     )
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     with pytest.raises(RemoteRefusal, match="another Kafka cluster"):
         store.pairs("c")
 
@@ -123,12 +123,12 @@ def test_offsets_on_another_cluster_are_refused(kafka, properties):
 def test_the_workers_own_topic_has_to_be_there(kafka, properties):
     kafka.delete("offsets")
     with pytest.raises(NotFound):
-        place_of(kafka, properties).connectors()
+        open_worker_store(kafka, properties).connectors()
 
 
 def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
     kafka.delete("configs")
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
     assert "may keep its offsets in another one" in store.notes("c")[0]
     for step in (
@@ -147,7 +147,7 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
     kafka.produce("offsets", b'["c", {"filename":"/x"}]', b'{"position":7}')
     kafka.produce("offsets", KEY, None, partition=2, at=40.0, headers=((OWN_RECORD_HEADER, b"1"),))
     reports: list[int] = []
-    store = place_of(kafka, properties, progress=lambda done, _total: reports.append(done))
+    store = open_worker_store(kafka, properties, progress=lambda done, _total: reports.append(done))
     offset = list(store.from_beginning(None))
     assert [
         (item.connector, item.pair.offset, item.kpartition, item.koffset) for item in offset
@@ -161,8 +161,8 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
     assert reports
 
 
-def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
-    store = place_of(kafka, properties)
+def test_a_plan_says_what_is_written_and_what_is_to_be_observed(kafka, properties):
+    store = open_worker_store(kafka, properties)
     expected = (PartitionOffset(FILE, '{"position":2}'),)
     step = store.plan_write("c", expected)
     assert step.where == "east/offsets"
@@ -173,8 +173,8 @@ def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
     assert (subject.driver, subject.kind, subject.identity) == ("storage", "source", "id-of-east")
 
 
-def test_who_is_in_the_way_is_asked_of_the_group(kafka, properties):
-    store = place_of(kafka, properties)
+def test_who_is_in_the_way_is_queried_of_the_group(kafka, properties):
+    store = open_worker_store(kafka, properties)
     assert store.busy("c") == ()
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
     assert "connect-1" in store.busy("c")[0]
@@ -239,7 +239,7 @@ def test_a_standalone_worker_has_no_flows(standalone):
 
 def test_offsets_in_a_topic_that_a_config_provider_knows_are_refused(kafka, properties):
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="${env:OFFSETS}")
-    store = place_of(kafka, properties)
+    store = open_worker_store(kafka, properties)
     with pytest.raises(RemoteRefusal, match="only a config provider of its workers knows"):
         store.pairs("c")
     kafka.produce("offsets", b'["d",{"filename":"/z"}]', b'{"position":4}', partition=1)

@@ -34,7 +34,7 @@ def task(number: int, state: str, *, name: str = "files", failure: str = BAD) ->
 def filed(*, followed: bool = True) -> Play:
     play = Play(files())
     play.world.commit("files", FILE, {"position": 1})
-    play.look()
+    play.evaluate()
     if followed:
         play.status_followed()
     return play
@@ -43,9 +43,9 @@ def filed(*, followed: bool = True) -> Play:
 def again(play: Play, *begins_and_ends: tuple[StatusRecord, StatusRecord]) -> None:
     """Each runs, then has failed."""
     for running, failed in begins_and_ends:
-        play.told(running)
+        play.add_statuses(running)
         play.world.now += 0.5
-        play.told(failed)
+        play.add_statuses(failed)
         play.world.now += 0.5
 
 
@@ -59,7 +59,7 @@ def fails(play: Play, *numbers: int, name: str = "files", failure: str = BAD) ->
     )
 
 
-def found(findings: Iterable[Finding], name: FindingName) -> Finding:
+def select_finding(findings: Iterable[Finding], name: FindingName) -> Finding:
     (report,) = [finding for finding in findings if finding.name is name]
     return report
 
@@ -67,12 +67,12 @@ def found(findings: Iterable[Finding], name: FindingName) -> Finding:
 # --- poison_suspected ----------------------------------------------------------------------------
 
 
-def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
+def test_a_poison_is_reported_with_the_task_that_failed_most_and_all_that_did():
     play = filed()
     for numbers in ((0, 1), (0, 1), (0, 1), (1,)):
         fails(play, *numbers)
         play.run(0.2)
-    finding = found(play.findings, FindingName.POISON_SUSPECTED)
+    finding = select_finding(play.findings, FindingName.POISON_SUSPECTED)
     assert finding.summary == (
         "files task 1 failed 4 times at the same position: Bad at "
         'filename=/data/in.txt@{"position":1}; restarts will not help.'
@@ -117,7 +117,7 @@ def copied(*, lag: bool) -> Play:
     }
     play.world.commit("mm2", orders(), {"offset": 20})
     for position in (40, 50, 60, 70):
-        play.told(task(0, "running", name="mm2"))
+        play.add_statuses(task(0, "running", name="mm2"))
         play.world.commit("mm2", orders(1), {"offset": position})
         play.world.ends(bounds)
         play.run(0.2)
@@ -127,7 +127,7 @@ def copied(*, lag: bool) -> Play:
 
 
 def test_where_other_partitions_move_what_has_work_and_does_not_is_where_it_is_stuck():
-    report = texts(found(copied(lag=True).findings, FindingName.POISON_SUSPECTED).evidence)
+    report = texts(select_finding(copied(lag=True).findings, FindingName.POISON_SUSPECTED).evidence)
     assert report["orders-0 position"] == "20"
     assert "orders-1 position" not in report
 
@@ -142,12 +142,12 @@ def test_what_lags_by_transaction_markers_alone_or_nobody_knows_is_not_stuck():
         play.more["mirror_partitions"] = tuple(
             replace(view, **nothing) for view in play.world.snapshot().mirror_partitions
         )
-        play.look()
+        play.evaluate()
         assert "poison_suspected" not in play.names()
 
 
 def test_a_restart_loop_in_which_some_positions_moved_says_so():
-    evidence = texts(found(copied(lag=False).findings, FindingName.RESTART_LOOP).evidence)
+    evidence = texts(select_finding(copied(lag=False).findings, FindingName.RESTART_LOOP).evidence)
     assert (evidence["position"], evidence["error"]) == ("moved", BAD)
 
 
@@ -165,9 +165,9 @@ def looping() -> Play:
     return play
 
 
-def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it():
+def test_a_restart_loop_is_reported_with_whom_it_is_worst_for_and_all_who_are_in_it():
     play = looping()
-    finding = found(play.findings, FindingName.RESTART_LOOP)
+    finding = select_finding(play.findings, FindingName.RESTART_LOOP)
     assert finding.summary.startswith(
         "files task 1 failed and was restarted 3 times or more within "
     )
@@ -183,10 +183,10 @@ def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it(
 
 def test_a_restart_loop_of_a_task_that_got_past_its_last_failure_says_that_it_moves():
     play = looping()
-    play.told(task(1, "running"))
+    play.add_statuses(task(1, "running"))
     play.world.commit("files", FILE, {"position": 77})
     play.run(0.2)
-    evidence = texts(found(play.findings, FindingName.RESTART_LOOP).evidence)
+    evidence = texts(select_finding(play.findings, FindingName.RESTART_LOOP).evidence)
     assert (evidence["position"], evidence["error"]) == ("moved", "not reported")
 
 
@@ -195,7 +195,7 @@ def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
     for _ in range(4):
         again(play, (connector("running"), connector("failed")))
         play.run(0.2)
-    finding = found(play.findings, FindingName.RESTART_LOOP)
+    finding = select_finding(play.findings, FindingName.RESTART_LOOP)
     assert finding.summary.startswith("files failed and was restarted 3 times or more within ")
     assert texts(finding.evidence)["position"] == "did not move"
     assert texts(finding.evidence)["error"] == "not reported"
@@ -233,13 +233,13 @@ def test_the_records_that_a_sink_did_not_get_are_counted_over_its_partitions():
     ]
 
 
-def test_what_was_found_of_a_sink_stays_while_its_configuration_is_not_told():
+def test_what_was_found_of_a_sink_stays_while_its_configuration_is_not_reported():
     play = sunk((10, 15))
     bare = replace(sink("out"), kind=ConnectorKind.UNKNOWN, sink=None, configured=False)
     play.run(10.5, each=lambda: play.world.listed(bare))
     play.more["sink_partitions"] = ()
     play.run(1, each=lambda: play.world.listed(bare))
-    finding = found(play.findings, FindingName.SINK_BELOW_LOG_START)
+    finding = select_finding(play.findings, FindingName.SINK_BELOW_LOG_START)
     assert finding.evidence[0].name == LAST_SEEN
 
 
@@ -250,15 +250,15 @@ def test_a_sink_at_the_very_start_of_the_log_has_lost_nothing():
 # --- connector_failed, task_failed ---------------------------------------------------------------
 
 
-def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
+def test_a_failed_task_is_reported_with_since_when_and_how_often_in_a_row():
     play = filed()
     fails(play, 0)
     moment = play.world.now
     play.run(0.2)
     fails(play, 0)
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "running"))))
-    play.look()
-    report = texts(found(play.findings, FindingName.TASK_FAILED).evidence)
+    play.evaluate()
+    report = texts(select_finding(play.findings, FindingName.TASK_FAILED).evidence)
     assert report["failed in a row"] == "2 times"
     (run,) = play.register.failure_runs
     assert report["failed"] == format_moment(run.last_at)
@@ -269,12 +269,12 @@ def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
 def test_a_failure_without_a_reason_says_that_there_is_none(failure):
     play = filed(followed=False)
     play.world.listed(source("files", tasks=(Task(0, "failed", failure),)))
-    play.look()
+    play.evaluate()
     finding = play.only()
     assert finding.summary == "files task 0 FAILED: Connect reports no reason."
     assert ("task 0", "Connect reports no reason") in pairs(finding.evidence)
     play.world.listed(source("files", state="failed", failure=failure))
-    play.look()
+    play.evaluate()
     assert "files FAILED: Connect reports no reason." in [
         result.summary for result in play.findings
     ]

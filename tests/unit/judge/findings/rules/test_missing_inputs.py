@@ -40,7 +40,7 @@ def answering(of: InputId) -> InputView:
     return InputView(of, True, True, BEGAN, (), None, None)
 
 
-def told(*inputs: InputView) -> list[Finding]:
+def judge_twice(*inputs: InputView) -> list[Finding]:
     """Return the findings of two looks, ninety seconds apart."""
     memory = RuleMemory()
     results: list[Finding] = []
@@ -60,7 +60,7 @@ def told(*inputs: InputView) -> list[Finding]:
 
 @pytest.mark.parametrize("reason", ["timeout", "unreachable"])
 def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
-    (finding,) = told(failing(SYNCS, reason), failing(ENDS, reason))
+    (finding,) = judge_twice(failing(SYNCS, reason), failing(ENDS, reason))
     assert finding.severity is Severity.CRITICAL
     assert finding.subject == "log_ends west"
     assert finding.summary == (
@@ -71,27 +71,27 @@ def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
     assert [what for what, _ in pairs(finding.evidence)] == ["log_ends west", "tail west/syncs"]
 
 
-def test_inputs_that_fail_beside_one_that_answers_are_told_one_by_one():
-    (finding,) = told(failing(SYNCS, "timeout"), answering(ENDS))
+def test_inputs_that_fail_beside_one_that_answers_are_reported_one_by_one():
+    (finding,) = judge_twice(failing(SYNCS, "timeout"), answering(ENDS))
     assert (finding.severity, finding.subject) == (Severity.WARNING, "tail west/syncs")
     assert finding.summary == "Topic west/syncs cannot be read: Local: Timed out."
 
 
 def test_one_topic_that_times_out_is_no_silent_cluster_and_one_that_is_denied_neither():
-    (alone,) = told(failing(SYNCS, "timeout"))
+    (alone,) = judge_twice(failing(SYNCS, "timeout"))
     assert alone.summary.startswith("Topic west/syncs ")
-    assert len(told(failing(SYNCS, "denied"), failing(ENDS, "denied"))) == 2
+    assert len(judge_twice(failing(SYNCS, "denied"), failing(ENDS, "denied"))) == 2
 
 
 def test_without_log_ends_every_input_has_to_fail_to_connect():
-    (alone,) = told(failing(SYNCS, "unreachable"))
+    (alone,) = judge_twice(failing(SYNCS, "unreachable"))
     assert alone.summary.startswith("Kafka cluster west ")
     assert alone.subject == "tail west/syncs"
 
 
 def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
     groups = failing(build_groups_input(FLOW.key), "timeout")
-    (finding,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
+    (finding,) = judge_twice(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
     assert ("groups lab/west->east", "Local: Timed out") in pairs(finding.evidence)
-    (alone,) = told(answering(ENDS), groups)
+    (alone,) = judge_twice(answering(ENDS), groups)
     assert alone.summary == "Consumer groups of flow west->east cannot be read: Local: Timed out."

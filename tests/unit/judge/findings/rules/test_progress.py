@@ -15,7 +15,14 @@ from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from tests.evidence import pairs, texts
-from tests.unit.judge.judged_snapshots import Desk, connector, fails, mirrored, read, silent
+from tests.unit.judge.judged_snapshots import (
+    JudgedSnapshots,
+    connector,
+    fails,
+    mirrored,
+    read,
+    silent,
+)
 from tests.unit.judge.observed_rewinds import BEGAN, counted
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
@@ -37,7 +44,7 @@ def test_what_was_wrong_and_is_hidden_now_does_not_look_well():
 
 
 def test_what_was_well_and_is_hidden_now_leaves_the_others_as_they_are():
-    judge = Desk(read("lake", 10), read("lake", 10, number=1))
+    judge = JudgedSnapshots(read("lake", 10), read("lake", 10, number=1))
     judge.tick(60.0, read("lake", 11), read("lake", 11, number=1))
     judge.tick(60.0, read("lake", 11, None), read("lake", 12, number=1))
     assert judge.verdict("lake") is Verdict.OK
@@ -47,30 +54,30 @@ def test_what_was_well_and_is_hidden_now_leaves_the_others_as_they_are():
     ]
 
 
-def test_what_is_wrong_now_is_told_before_what_is_hidden():
+def test_what_is_wrong_now_is_reported_before_what_is_hidden():
     judge = silent(read("lake", 10, number=1))
     judge.tick(60.0, read("lake", 10, None), read("lake", 10, number=1))
     assert judge.verdict("lake") is Verdict.SILENT
     assert texts(judge.of("lake").evidence)["for instance"] == "orders-1"
 
 
-def test_the_partition_that_has_been_so_for_longest_is_told_as_the_instance():
-    judge = Desk(read("lake", 10), read("lake", 10, number=1))
-    judge.tick(60.0, read("lake", 11), read("lake", 10, number=1)).looks(3)
+def test_the_partition_that_has_been_so_for_longest_is_reported_as_the_instance():
+    judge = JudgedSnapshots(read("lake", 10), read("lake", 10, number=1))
+    judge.tick(60.0, read("lake", 11), read("lake", 10, number=1)).judge(3)
     assert texts(judge.of("lake").evidence)["for instance"] == "orders-1"
-    judge = Desk(read("lake", 10, number=1), read("lake", 10)).looks(3)
+    judge = JudgedSnapshots(read("lake", 10, number=1), read("lake", 10)).judge(3)
     assert texts(judge.of("lake").evidence)["for instance"] == "orders-0"
 
 
-def test_a_connector_that_is_gone_is_told_no_more_and_begins_anew_when_it_comes_back():
-    judge = Desk(connectors=(connector("idle"),))
-    judge.looks(2)
+def test_a_connector_that_is_gone_is_reported_no_more_and_begins_again_when_it_comes_back():
+    judge = JudgedSnapshots(connectors=(connector("idle"),))
+    judge.judge(2)
     assert (judge.verdict("idle"), judge.of("idle").since) == (Verdict.UNKNOWN, BEGAN)
-    assert judge.looks(1, connectors=()).told == ()
+    assert judge.judge(1, connectors=()).told == ()
     progress = judge.progress.remembered()
     assert progress is not None
     assert (progress.wholes, progress.tracks) == ([], [])
-    judge.looks(1, connectors=(connector("idle"),))
+    judge.judge(1, connectors=(connector("idle"),))
     assert judge.of("idle").since == judge.now
 
 
@@ -78,7 +85,7 @@ def test_a_partition_that_comes_back_before_patience_ends_goes_on_as_it_was():
     judge = silent()
     since = judge.of("lake").since
     lake = judge.snapshot.connectors
-    assert judge.looks(2, sink_partitions=(), connectors=()).told == ()
+    assert judge.judge(2, sink_partitions=(), connectors=()).told == ()
     judge.tick(60.0, read("lake", 10), connectors=lake)
     assert judge.verdict("lake") is Verdict.SILENT
     progress = judge.progress.remembered()
@@ -96,13 +103,13 @@ def test_of_a_flow_only_what_it_copies_counts():
 
 def test_a_partition_that_is_gone_for_as_long_as_patience_lasts_is_forgotten():
     """Also one that stood still for good, which is passed by while it is there."""
-    judge = Desk(read("lake", 1000)).looks(4).looks(4, sink_partitions=(), connectors=())
+    judge = JudgedSnapshots(read("lake", 1000)).judge(4).judge(4, sink_partitions=(), connectors=())
     progress = judge.progress.remembered()
     assert progress is not None
     assert (progress.subjects, progress.tracks) == ([], [])
 
 
-def test_what_was_hidden_at_its_first_look_is_not_remembered():
+def test_what_was_hidden_at_its_first_poll_is_not_remembered():
     inputs = (REST, heard(InputId(LOG_ENDS, kafka="west"), live=False))
     judge = mirrored(inputs=inputs)
     assert judge.of("mm2", Scope.PARTITION).rule == UNAVAILABLE_INPUT_RULE
@@ -112,31 +119,31 @@ def test_what_was_hidden_at_its_first_look_is_not_remembered():
 
 
 def test_only_a_trouble_and_its_end_are_urgent():
-    judge = Desk(read("lake", 10))
+    judge = JudgedSnapshots(read("lake", 10))
     judge.tick(60.0, read("lake", 11))
     assert judge.verdict("lake") is Verdict.OK
     assert not judge.progress.urgent
-    judge.looks(3)
+    judge.judge(3)
     assert judge.verdict("lake") is Verdict.SILENT
     assert judge.progress.urgent
-    judge.looks(1)
+    judge.judge(1)
     assert judge.progress.urgent  # until it is remembered
-    judge.has_looked()
+    judge.has_judged()
     assert not judge.progress.urgent
     judge.tick(1.0, read("lake", 12))
     assert judge.progress.urgent
 
 
 def test_a_connector_that_nothing_lists_is_summed_up_by_what_it_commits():
-    judge = Desk(read("lake", 10), connectors=(), inputs=(ASKED,))
+    judge = JudgedSnapshots(read("lake", 10), connectors=(), inputs=(ASKED,))
     judge.tick(60.0, read("lake", 11))
     assert judge.verdict("lake") is Verdict.OK
 
 
 def test_what_stood_still_for_good_is_unknown_all_the_same_once_it_is_hidden():
-    judge = Desk(read("lake", 1000)).looks(4)
+    judge = JudgedSnapshots(read("lake", 1000)).judge(4)
     assert judge.verdict("lake") is Verdict.IDLE
-    judge.looks(1, sink_partitions=(), inputs=(REST, heard(ASKED.id, live=False)))
+    judge.judge(1, sink_partitions=(), inputs=(REST, heard(ASKED.id, live=False)))
     assert (judge.verdict("lake"), judge.of("lake").rule) == (
         Verdict.UNKNOWN,
         UNAVAILABLE_INPUT_RULE,
@@ -144,7 +151,7 @@ def test_what_stood_still_for_good_is_unknown_all_the_same_once_it_is_hidden():
 
 
 def test_what_stands_still_while_no_states_are_read_is_unknown():
-    judge = silent().looks(1, inputs=(heard(REST.id, live=False), ASKED))
+    judge = silent().judge(1, inputs=(heard(REST.id, live=False), ASKED))
     assert (judge.verdict("lake"), judge.of("lake").rule) == (
         Verdict.UNKNOWN,
         UNAVAILABLE_INPUT_RULE,
@@ -160,35 +167,35 @@ def test_what_failed_between_two_polls_is_known_by_its_newest_failure(task, skew
     began = BEGAN + skew_s  # by the worker's clock
     runs = StateHistory("lab", "pond", task, (StateChange(began, "running", None),))
     before = (fails(began - 50, task=task), runs)
-    judge = Desk(read("lake", 10), read("pond", 10), histories=before).looks(2)
-    judge.looks(1, histories=(fails(began - 50, began + 20, began + 150, task=task), runs))
+    judge = JudgedSnapshots(read("lake", 10), read("pond", 10), histories=before).judge(2)
+    judge.judge(1, histories=(fails(began - 50, began + 20, began + 150, task=task), runs))
     assert judge.verdict("lake") is Verdict.STALLED
     assert f"it failed at {format_moment(BEGAN + 180)}, and runs again" in judge.of("lake").reason
     assert judge.verdict("pond") is Verdict.SILENT
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 600.0])
-def test_a_failure_that_another_worker_tells_is_newer_by_any_clock(skew_s):
-    judge = Desk(read("lake", 10), histories=(fails(BEGAN - 50),))
-    judge.looks(1, histories=(fails(BEGAN - 50, BEGAN + 50 + max(0.0, skew_s)),))
-    judge.looks(1, sink_partitions=(read("lake", 11),))
+def test_a_failure_that_another_worker_reports_is_newer_by_any_clock(skew_s):
+    judge = JudgedSnapshots(read("lake", 10), histories=(fails(BEGAN - 50),))
+    judge.judge(1, histories=(fails(BEGAN - 50, BEGAN + 50 + max(0.0, skew_s)),))
+    judge.judge(1, sink_partitions=(read("lake", 11),))
     reports = (BEGAN - 50, BEGAN + 50 + max(0.0, skew_s), BEGAN + 130 + min(0.0, skew_s))
-    judge.looks(3, histories=(fails(*reports),))
+    judge.judge(3, histories=(fails(*reports),))
     assert judge.verdict("lake") is Verdict.STALLED
     assert f"it failed at {format_moment(BEGAN + 180)}, and runs again" in judge.of("lake").reason
 
 
 def test_of_a_history_that_was_not_followed_no_failure_is_news():
-    judge = Desk(read("lake", 10)).looks(2)
-    judge.looks(1, histories=(fails(BEGAN + 150),))
+    judge = JudgedSnapshots(read("lake", 10)).judge(2)
+    judge.judge(1, histories=(fails(BEGAN + 150),))
     assert judge.verdict("lake") is Verdict.SILENT
 
 
 def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
     bad = connector("lake", tasks=(Task(0, "running"), Task(1, "failed")))
     worse = connector("pond", state="failed", tasks=())
-    judge = Desk(read("lake", 10), read("pond", 10), read("pool", 10))
-    judge.looks(3, connectors=(bad, worse, connector("pool")))
+    judge = JudgedSnapshots(read("lake", 10), read("pond", 10), read("pool", 10))
+    judge.judge(3, connectors=(bad, worse, connector("pool")))
     assert [(judgement.connector, judgement.verdict) for judgement in judge.told] == [
         ("lake", Verdict.STALLED),
         ("pond", Verdict.STALLED),
@@ -203,8 +210,10 @@ def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
 
 
 def test_a_restart_forgets_nothing_of_a_connector():
-    judge = Desk(read("lake", 10), connectors=(connector("lake", tasks=(Task(0, "failed"),)),))
-    judge.looks(1).looks(1, connectors=(connector("lake"),))
+    judge = JudgedSnapshots(
+        read("lake", 10), connectors=(connector("lake", tasks=(Task(0, "failed"),)),)
+    )
+    judge.judge(1).judge(1, connectors=(connector("lake"),))
     before = judge.progress._registry.tracks["lab", "lake"]
     known = (before.why_w, before.restarted_w, before.failed_w, before.failed_at)
     assert known == (120.0, 120.0, 60.0, BEGAN + 60)
@@ -223,17 +232,17 @@ def test_a_document_of_before_failures_had_a_time_is_gone_on_with():
             progress.at, progress.watched, progress.subjects, progress.wholes, [(*track[:6], None)]
         )
     )
-    judge.looks(1, histories=(fails(judge.now - 90),))
-    judge.looks(1, histories=(fails(judge.now - 150, judge.now + 30),))
+    judge.judge(1, histories=(fails(judge.now - 90),))
+    judge.judge(1, histories=(fails(judge.now - 150, judge.now + 30),))
     assert judge.progress._registry.tracks["lab", "lake"].failed_at == judge.now
 
 
 def test_a_restart_goes_on_with_the_verdicts_and_the_patience_that_there_were():
-    judge = Desk(read("lake", 10)).looks(2)
-    judge.restart().looks(1)
+    judge = JudgedSnapshots(read("lake", 10)).judge(2)
+    judge.restart().judge(1)
     assert judge.verdict("lake") is Verdict.SILENT
     since = judge.of("lake").since
-    judge.restart().looks(1)
+    judge.restart().judge(1)
     assert (judge.verdict("lake"), judge.of("lake").since) == (Verdict.SILENT, since)
 
 
@@ -249,7 +258,7 @@ def test_partitions_are_lists_on_disk_as_they_always_were():
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_what_comes_in_batches_and_is_not_kept_up_with_is_slow(every):
     """There are looks at which nothing has moved, and which are passed by."""
-    judge, names = Desk(read("lake", 0, 1000)), set()
+    judge, names = JudgedSnapshots(read("lake", 0, 1000)), set()
     for number in range(1, 41):
         batches = number // every
         judge.tick(60.0, read("lake", 50 * batches, 1000 + 300 * batches))
@@ -259,7 +268,7 @@ def test_what_comes_in_batches_and_is_not_kept_up_with_is_slow(every):
 
 @pytest.mark.parametrize("every", [1, 2, 3])
 def test_what_comes_in_batches_and_is_kept_up_with_is_not_slow(every):
-    judge, names = Desk(read("lake", 0, 1000)), set()
+    judge, names = JudgedSnapshots(read("lake", 0, 1000)), set()
     for number in range(1, 41):
         batches = number // every
         judge.tick(60.0, read("lake", 300 * batches, 1000 + 300 * batches))

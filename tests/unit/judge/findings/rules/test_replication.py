@@ -14,7 +14,7 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.judge.findings.test_finding_rules import what_is_usual
+from tests.unit.judge.findings.test_finding_rules import add_baseline
 from tests.unit.judge.register_runs import INTERVAL_S, LOOK_S, Play
 from tests.unit.state.worlds import mirrors, orders
 
@@ -35,11 +35,11 @@ def flow(*partitions: dict) -> Play:
     play.more["mirror_partitions"] = tuple(
         replace(view, **changes[view.partition]) for view in play.world.snapshot().mirror_partitions
     )
-    play.look()
+    play.evaluate()
     return play
 
 
-def found(play: Play, name: FindingName) -> Finding:
+def select_finding(play: Play, name: FindingName) -> Finding:
     (report,) = [finding for finding in play.findings if finding.name is name]
     return report
 
@@ -70,9 +70,9 @@ def test_retention_is_near_where_more_waits_than_lies_before_the_position(change
     assert ("mm2_retention_near" in play.names()) is near
 
 
-def test_retention_is_told_of_the_partition_that_it_reaches_first():
+def test_retention_is_reported_of_the_partition_that_it_reaches_first():
     play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
-    finding = found(play, FindingName.MM2_RETENTION_NEAR)
+    finding = select_finding(play, FindingName.MM2_RETENTION_NEAR)
     assert "within 1 h retention reaches" in finding.summary
     assert finding.summary.endswith("in 2 partitions, first in orders-1.")
     assert pairs(finding.evidence) == [
@@ -100,12 +100,12 @@ def lost(play: Play, *, first: int = 50, last: int = 74, partition: int = 0, **m
     )
 
 
-def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
+def test_losses_are_summed_by_cause_and_the_largest_is_reported_first():
     play = flow({}, {})
     small = lost(play, first=50, last=50, cause="altered")
     play.more["losses"] = (small, lost(play, last=59), lost(play, partition=1, last=149))
-    play.look()
-    finding = found(play, FindingName.MM2_RECORDS_LOST)
+    play.evaluate()
+    finding = select_finding(play, FindingName.MM2_RECORDS_LOST)
     assert finding.summary == (
         "mm2 (west->east) can no longer replicate up to 111 upstream records "
         "(retention: 110, altered: 1)."
@@ -122,27 +122,27 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
 @pytest.mark.parametrize(
     ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
 )
-def test_a_loss_is_told_for_three_intervals(age_s, report):
+def test_a_loss_is_reported_for_three_intervals(age_s, report):
     play = flow({})
     play.more["losses"] = (lost(play, at=play.world.now + LOOK_S - age_s),)
-    play.look()
+    play.evaluate()
     assert ("mm2_records_lost" in play.names()) is report
 
 
 @pytest.mark.parametrize(
     ("headroom", "report"), [((-1, 5), True), ((0, 5), False), ((5, -1), False), ((None, 5), False)]
 )
-def test_a_loss_is_told_for_as_long_as_its_partition_lies_in_the_hole(headroom, report):
+def test_a_loss_is_reported_for_as_long_as_its_partition_lies_in_the_hole(headroom, report):
     play = flow(*({"headroom": item} for item in headroom))
     play.more["losses"] = (lost(play, at=play.world.now - 2 * TOLD_S),)
-    play.look()
+    play.evaluate()
     assert ("mm2_records_lost" in play.names()) is report
 
 
 def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
     play = flow({})
     play.more["losses"] = (lost(play, partition=1, at=play.world.now - 2 * TOLD_S),)
-    play.look()
+    play.evaluate()
     assert play.names() == []
 
 
@@ -158,11 +158,11 @@ def recreated(play: Play, age_s: float = 0.0, connector: str = "mm2", **ids) -> 
 
 
 @pytest.mark.parametrize("known", ["id-9", None])
-def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
+def test_a_topic_recreated_is_reported_with_its_ids_as_far_as_they_are_known(known):
     play = flow({})
     play.more["recreations"] = (recreated(play, before=known, after=known),)
-    play.look()
-    finding = found(play, FindingName.MM2_TOPIC_RECREATED)
+    play.evaluate()
+    finding = select_finding(play, FindingName.MM2_TOPIC_RECREATED)
     evidence = texts(finding.evidence)
     assert evidence["topic id before"] == evidence["topic id now"] == (known or "unknown")
     assert (evidence["flow"], evidence["recreated"]) == ("west->east", "2 times")
@@ -172,26 +172,28 @@ def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
 @pytest.mark.parametrize(
     ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
 )
-def test_a_topic_made_anew_is_told_for_three_intervals(age_s, report):
+def test_a_topic_recreated_is_reported_for_three_intervals(age_s, report):
     play = flow({})
     play.more["recreations"] = (recreated(play, age_s),)
-    play.look()
+    play.evaluate()
     assert ("mm2_topic_recreated" in play.names()) is report
 
 
-def test_a_topic_made_anew_is_told_for_as_long_as_one_position_lies_beyond_its_end():
+def test_a_topic_recreated_is_reported_for_as_long_as_one_position_lies_beyond_its_end():
     play = flow({"ahead": 0}, {"ahead": 7})
     play.more["recreations"] = (recreated(play, 2 * TOLD_S),)
-    play.look()
+    play.evaluate()
     assert "mm2_topic_recreated" in play.names()
 
 
 @pytest.mark.parametrize(("partition", "report"), [(1, True), (2, False)])
-def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(partition, report):
+def test_a_topic_recreated_is_reported_for_as_long_as_a_position_is_of_the_old_one(
+    partition, report
+):
     play = flow({}, {})
     again = replace(recreated(play, 2 * TOLD_S), undecided=(partition,))
     play.more["recreations"] = (again,)
-    play.look()
+    play.evaluate()
     assert ("mm2_topic_recreated" in play.names()) is report
 
 
@@ -207,20 +209,20 @@ def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(p
 def test_a_topic_that_is_the_same_was_not_created_again(before, after, words):
     play = flow({})
     play.more["recreations"] = (recreated(play, before=before, after=after),)
-    play.look()
-    assert words in found(play, FindingName.MM2_TOPIC_RECREATED).summary
+    play.evaluate()
+    assert words in select_finding(play, FindingName.MM2_TOPIC_RECREATED).summary
 
 
 # --- position_ahead ------------------------------------------------------------------------------
 
 
-def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
+def test_positions_beyond_the_end_are_reported_furthest_first_after_an_interval():
     play = flow({"ahead": 7, "lag_position": 106}, {"ahead": 0}, {"ahead": 9, "lag_position": 108})
     assert play.names() == []
     play.run(0.9)
     assert play.names() == []
     play.run(0.2)
-    finding = found(play, FindingName.MM2_POSITION_AHEAD)
+    finding = select_finding(play, FindingName.MM2_POSITION_AHEAD)
     assert finding.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
     assert pairs(finding.evidence) == [
         ("orders-2 position", "108"),
@@ -233,7 +235,7 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
 
 
 @pytest.mark.parametrize(("connector", "explained"), [("mm2", True), ("other", False)])
-def test_a_topic_made_anew_explains_the_positions_of_its_own_flow_alone(connector, explained):
+def test_a_topic_recreated_explains_the_positions_of_its_own_flow_alone(connector, explained):
     play = flow({"ahead": 7})
     play.more["recreations"] = (recreated(play, connector=connector),)
     play.run(1.2)
@@ -243,7 +245,7 @@ def test_a_topic_made_anew_explains_the_positions_of_its_own_flow_alone(connecto
 # --- recopy --------------------------------------------------------------------------------------
 
 
-def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first():
+def test_what_is_copied_again_is_reported_with_where_it_was_the_largest_part_first():
     play = Play(mirrors())
     play.world.assigned(0, 1)
     far = {0: 300, 1: 900}
@@ -252,7 +254,7 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
         play.world.synced(offset, partition=number)
     ends = {TopicPartition("orders", index): LogBounds(0, 1000, 1000) for index in far}
     play.world.ends(ends)
-    play.look()
+    play.evaluate()
     for number in far:
         play.world.commit("mm2", orders(number), None)
     play.run(0.2)
@@ -260,11 +262,11 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     for number in far:
         play.world.commit("mm2", orders(number), {"offset": 10})
     play.world.ends(ends)
-    play.look()
+    play.evaluate()
     play.run(0.9)
     assert "recopy" not in play.names()
     play.run(0.2)
-    finding = found(play, FindingName.RECOPY)
+    finding = select_finding(play, FindingName.RECOPY)
     assert "copies 2 partitions a second time" in finding.summary
     assert pairs(finding.evidence)[:4] == [
         ("orders-1 copied again from", "10"),
@@ -283,7 +285,7 @@ def test_what_is_copied_again_is_one_trouble_of_a_flow_whatever_its_topics():
     (bounds,) = play.world.snapshot().mirror_partitions
     play.more["mirror_partitions"] = (bounds, replace(bounds, topic="returns"))
     play.run(1.2)
-    assert "copies 2 partitions a second time" in found(play, FindingName.RECOPY).summary
+    assert "copies 2 partitions a second time" in select_finding(play, FindingName.RECOPY).summary
 
 
 def test_what_is_copied_of_a_topic_that_is_known_to_be_another_by_the_same_look_is_no_second_copy():
@@ -303,13 +305,15 @@ def test_what_is_copied_of_a_topic_that_is_known_to_be_another_by_the_same_look_
 def waiting(*partitions: dict) -> Play:
     """A flow of which a hundred and fifty is as much as there ever is to copy."""
     play = flow(*partitions)
-    what_is_usual(play)
+    add_baseline(play)
     play.run(3.5)
     return play
 
 
-def test_the_most_of_what_waits_is_told_first():
-    finding = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), FindingName.MM2_LAG_UNUSUAL)
+def test_the_most_of_what_waits_is_reported_first():
+    finding = select_finding(
+        waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), FindingName.MM2_LAG_UNUSUAL
+    )
     assert finding.summary.startswith("mm2 (west->east) has more records left to copy")
     assert finding.evidence == (
         EvidenceItem("left to copy", 570, "records"),

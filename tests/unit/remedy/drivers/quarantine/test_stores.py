@@ -308,7 +308,7 @@ def test_a_cluster_that_is_away_is_an_error_and_not_the_absence_of_copies(logs, 
     assert logs.opened == 0
 
 
-def test_a_copy_that_retention_has_taken_since_it_was_seen_is_none(logs, store):
+def test_a_copy_that_retention_has_taken_since_it_was_observed_is_none(logs, store):
     receipt = store.put(RECORD, ABOUT)
     part = logs.part("set-aside", receipt.partition)
     part.records.clear()
@@ -316,7 +316,9 @@ def test_a_copy_that_retention_has_taken_since_it_was_seen_is_none(logs, store):
     assert store.find(KEY) is None
 
 
-def test_a_copy_that_was_changed_since_it_was_seen_is_none_and_an_older_one_is_found(logs, store):
+def test_a_copy_that_was_changed_since_it_was_observed_is_none_and_an_older_one_is_found(
+    logs, store
+):
     first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
     part = logs.part("set-aside", second.partition)
     part.records[1] = replace(part.records[1], value=b"other")
@@ -364,7 +366,9 @@ def test_a_search_that_takes_too_long_goes_on_where_it_was(logs, store):
     assert part.end == 2501
 
 
-def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_there_is(logs, store):
+def test_what_a_search_has_read_when_its_time_runs_out_is_retained_and_is_not_all_there_is(
+    logs, store
+):
     first, second = store.put(RECORD, ABOUT), store.put(RECORD, ABOUT)
     fresh = quarantine(logs)
     logs.stalls_at = second.offset
@@ -406,7 +410,7 @@ def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, stor
     ]
 
 
-def test_a_topic_that_was_made_anew_has_no_copies_from_before(logs, store):
+def test_a_topic_that_was_recreated_has_no_copies_from_before(logs, store):
     receipt = store.put(RECORD, ABOUT)
     logs.parts.clear()
     logs.topics["set-aside"] = replace(SETTINGS, topic_id="id-2")
@@ -414,7 +418,7 @@ def test_a_topic_that_was_made_anew_has_no_copies_from_before(logs, store):
     assert store.put(RECORD, ABOUT).offset == receipt.offset == 0
 
 
-def test_a_topic_made_anew_on_a_broker_without_ids_is_read_again_at_the_next_look(logs, store):
+def test_a_topic_recreated_on_a_broker_without_ids_is_read_again_at_the_next_poll(logs, store):
     logs.topics["set-aside"] = replace(SETTINGS, topic_id="")
     store.put(RECORD, ABOUT)
     assert store.find(KEY) is not None
@@ -449,7 +453,7 @@ def test_a_topic_that_is_not_there_is_made_to_keep_everything(logs):
     ("brokers", "case", "replication", "in_sync"),
     [(1, None, 1, "1"), (2, None, 2, "1"), (9, None, 3, "2"), (9, 5, 5, "2"), (9, 1, 1, "1")],
 )
-def test_a_topic_is_made_with_as_many_replicas_as_asked_for_or_as_there_can_be(
+def test_a_topic_is_made_with_as_many_replicas_as_requested_or_as_there_can_be(
     logs, brokers, case, replication, in_sync
 ):
     logs.alive = brokers

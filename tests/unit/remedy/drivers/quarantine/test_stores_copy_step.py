@@ -66,16 +66,16 @@ def source() -> FakeLogs:
 
 
 @pytest.fixture
-def kept() -> FakeLogs:
+def logs() -> FakeLogs:
     return FakeLogs(name="east", topics={"set-aside": SETTINGS})
 
 
 @pytest.fixture
-def quarantine(kept: FakeLogs, tmp_path: Path) -> CombinedQuarantine:
+def quarantine(logs: FakeLogs, tmp_path: Path) -> CombinedQuarantine:
     topic = TopicQuarantine(
-        "east", "set-aside", reader=kept.open, writer=kept.open, clock=kept.clock
+        "east", "set-aside", reader=logs.open, writer=logs.open, clock=logs.clock
     )
-    return CombinedQuarantine(FileQuarantine(tmp_path, kept.clock), topic)
+    return CombinedQuarantine(FileQuarantine(tmp_path, logs.clock), topic)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def step(**more) -> Copy:
     return msgspec.structs.replace(expected, **more)
 
 
-def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, quarantine):
+def test_a_record_is_copied_and_then_there_is_a_receipt(source, logs, steps, quarantine):
     assert steps.inspect(step()).status is StepStatus.READY
     outcome = steps.carry_out(step())
     assert outcome.answer is AttemptResult.ACK
@@ -104,10 +104,10 @@ def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, qua
     assert record(OFFSET).sha256 in outcome.said
     result = steps.inspect(step())
     assert (result.status, receipt.where in result.said) == (StepStatus.DONE, True)
-    assert source.opened == kept.opened == 0
+    assert source.opened == logs.opened == 0
 
 
-def test_a_copy_tells_why_it_was_made_and_where_it_came_from(steps, quarantine):
+def test_a_copy_reports_why_it_was_made_and_where_it_came_from(steps, quarantine):
     steps.carry_out(step())
     ((result, _),) = quarantine.list_copies()
     about = result.about
@@ -153,7 +153,7 @@ def replaced(source: FakeLogs) -> None:
     source.part("orders", 0).records[OFFSET] = record(OFFSET, None)
 
 
-def made_anew(source: FakeLogs) -> None:
+def recreate_topic(source: FakeLogs) -> None:
     source.topics["orders"] = replace(SETTINGS, topic_id="id-2")
 
 
@@ -173,20 +173,20 @@ def cut_right_there(source: FakeLogs) -> None:
         (undecodable, StepStatus.IMPOSSIBLE),
         (deleted, StepStatus.IMPOSSIBLE),
         (replaced, StepStatus.FOREIGN),
-        (made_anew, StepStatus.FOREIGN),
+        (recreate_topic, StepStatus.FOREIGN),
         (cut, StepStatus.FOREIGN),
         (cut_right_there, StepStatus.FOREIGN),
     ],
 )
-def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
-    source, kept, steps, quarantine, happens, status
+def test_a_record_that_is_not_what_was_inspected_is_not_copied(
+    source, logs, steps, quarantine, happens, status
 ):
     happens(source)
     assert steps.inspect(step()).status is status
     outcome = steps.carry_out(step())
     assert outcome.answer is AttemptResult.NACK
     assert quarantine.find(KEY) is None
-    assert copies(kept) == 0
+    assert copies(logs) == 0
 
 
 def test_on_a_broker_without_topic_ids_the_record_itself_is_what_counts(source, steps):
@@ -206,27 +206,27 @@ def test_a_record_that_does_not_come_in_time_is_not_known_to_be_gone(source, ste
         steps.carry_out(step())
 
 
-def test_clusters_that_are_away_leave_nothing_known_and_no_receipt(source, kept, steps):
-    kept.down = AWAY
+def test_clusters_that_are_away_leave_nothing_known_and_no_receipt(source, logs, steps):
+    logs.down = AWAY
     with pytest.raises(ClientError):
         steps.inspect(step())
     with pytest.raises(ClientError):
         steps.carry_out(step())
-    kept.down, source.down = None, AWAY
+    logs.down, source.down = None, AWAY
     with pytest.raises(ClientError):
         steps.inspect(step())
-    assert copies(kept) == 0
+    assert copies(logs) == 0
 
 
-def test_an_answer_that_was_lost_is_an_error_and_the_next_look_finds_the_copy(kept, steps):
-    kept.lost = ResponseTimeout("east", "no answer")
+def test_an_answer_that_was_lost_is_an_error_and_the_next_poll_finds_the_copy(logs, steps):
+    logs.lost = ResponseTimeout("east", "no answer")
     with pytest.raises(ResponseTimeout):
         steps.carry_out(step())
-    kept.lost = None
+    logs.lost = None
     assert steps.inspect(step()).status is StepStatus.DONE
 
 
-def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, quarantine):
+def test_a_record_too_large_for_the_topic_becomes_a_file(source, logs, steps, quarantine):
     large = record(OFFSET, b"v" * SETTINGS.message_bytes_max)
     source.part("orders", 0).records[OFFSET] = large
     expected = step(sha256=large.sha256)
@@ -234,7 +234,7 @@ def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, qu
     result = quarantine.find(KEY)
     assert result is not None
     assert result.path is not None
-    assert copies(kept) == 0
+    assert copies(logs) == 0
     assert steps.inspect(expected).status is StepStatus.DONE
 
 
@@ -245,8 +245,8 @@ def test_a_disk_that_fails_is_a_no(source, tmp_path):
     assert steps.carry_out(step()).answer is AttemptResult.NACK
 
 
-def test_a_topic_that_will_not_do_is_refused_and_no_file_is_made_instead(kept, steps, quarantine):
-    kept.topics["set-aside"] = replace(SETTINGS, compacted=True)
+def test_a_topic_that_will_not_do_is_refused_and_no_file_is_made_instead(logs, steps, quarantine):
+    logs.topics["set-aside"] = replace(SETTINGS, compacted=True)
     with pytest.raises(RemoteRefusal):
         steps.carry_out(step())
     assert quarantine.find(KEY) is None
@@ -274,12 +274,12 @@ def test_without_a_cluster_in_the_configuration_there_are_files_alone(tmp_path):
     assert build_quarantine(QuarantineConfig(), {}, tmp_path).name == str(tmp_path / "quarantine")
 
 
-def test_too_large_is_no_error_of_the_topic_alone(kept, quarantine, monkeypatch):
+def test_too_large_is_no_error_of_the_topic_alone(logs, quarantine, monkeypatch):
     """Whoever says it: the broker may know better than its settings."""
 
     def refused(_record: object) -> int:
         raise SizeLimitExceeded("east", "Broker: Message size too large")
 
-    monkeypatch.setattr(kept, "write", refused)
+    monkeypatch.setattr(logs, "write", refused)
     receipt = quarantine.put(record(OFFSET), build_copy_context(PLAN))
     assert receipt.path is not None

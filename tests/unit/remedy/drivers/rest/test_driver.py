@@ -82,7 +82,9 @@ def frozen_of(worker: fake.Connect, name: str = "src") -> FrozenOffsets:
     return FrozenOffsets(driver_of(worker, name).offsets().pairs, backup="b", backup_sha256="0")
 
 
-def standing(driver: RestDriver, step: AnyStep, frozen: FrozenOffsets | None = None) -> StepStatus:
+def inspect_status(
+    driver: RestDriver, step: AnyStep, frozen: FrozenOffsets | None = None
+) -> StepStatus:
     return driver.inspect(step, frozen).status
 
 
@@ -93,9 +95,9 @@ def test_a_stop_is_done_only_when_no_task_is_left(worker):
     worker.add("src")
     worker.linger = 2
     driver = driver_of(worker)
-    assert standing(driver, STOP) is StepStatus.READY
+    assert inspect_status(driver, STOP) is StepStatus.READY
     assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
-    assert [standing(driver, STOP) for _ in range(3)] == [
+    assert [inspect_status(driver, STOP) for _ in range(3)] == [
         StepStatus.NOT_YET,
         StepStatus.NOT_YET,
         StepStatus.DONE,
@@ -104,15 +106,15 @@ def test_a_stop_is_done_only_when_no_task_is_left(worker):
 
 def test_a_stop_that_ended_halfway_is_to_be_carried_out_again(worker):
     worker.add("src", state="RUNNING", tasks=0)
-    assert standing(driver_of(worker), STOP) is StepStatus.PARTLY
+    assert inspect_status(driver_of(worker), STOP) is StepStatus.PARTLY
 
 
 def test_running_is_done_once_every_configured_task_has_been_heard_of(worker):
     worker.add("src", state="STOPPED", tasks=0, tasks_max=2)
     driver = driver_of(worker)
-    assert standing(driver, RUN) is StepStatus.READY
+    assert inspect_status(driver, RUN) is StepStatus.READY
     driver.carry_out(RUN, None)
-    assert standing(driver, RUN) is StepStatus.DONE
+    assert inspect_status(driver, RUN) is StepStatus.DONE
 
 
 def test_a_task_that_fails_again_does_not_keep_its_connector_from_being_resumed(worker):
@@ -127,27 +129,27 @@ def test_a_connector_without_tasks_runs_once_it_was_given_time_to_have_some(work
     clock = VirtualClock()
     driver = driver_of(worker, clock=clock)
     driver.carry_out(RUN, None)
-    assert standing(driver, RUN) is StepStatus.NOT_YET
+    assert inspect_status(driver, RUN) is StepStatus.NOT_YET
     clock.advance(IDLE_S)
-    assert standing(driver, RUN) is StepStatus.DONE
+    assert inspect_status(driver, RUN) is StepStatus.DONE
 
 
 def test_pause_of_a_running_connector_waits_for_its_tasks(worker):
     worker.add("src")
     driver = driver_of(worker)
-    assert standing(driver, PAUSE) is StepStatus.READY
+    assert inspect_status(driver, PAUSE) is StepStatus.READY
     assert driver.carry_out(PAUSE, None).answer is AttemptResult.ACK
-    assert standing(driver, PAUSE) is StepStatus.DONE
+    assert inspect_status(driver, PAUSE) is StepStatus.DONE
 
 
 def test_a_connector_that_was_deleted_meanwhile_is_foreign(worker):
-    assert standing(driver_of(worker), STOP) is StepStatus.FOREIGN
+    assert inspect_status(driver_of(worker), STOP) is StepStatus.FOREIGN
 
 
-def test_a_rebalance_is_not_yet_and_asked_again_later(stopped):
+def test_a_rebalance_is_not_yet_and_queried_again_later(stopped):
     driver = driver_of(stopped)
     stopped.fail("GET", "/tasks", 409, fake.REBALANCE)
-    assert standing(driver, STOP) is StepStatus.NOT_YET
+    assert inspect_status(driver, STOP) is StepStatus.NOT_YET
     stopped.fail("PUT", "/stop", 409, fake.REBALANCE)
     assert driver.carry_out(STOP, None).answer is AttemptResult.RETRY
 
@@ -166,19 +168,19 @@ def test_a_worker_that_is_starting_is_no_deleted_connector(stopped):
 def test_offsets_have_settled_once_they_have_not_moved_for_a_while(stopped):
     clock = VirtualClock()
     driver = driver_of(stopped, clock=clock)
-    assert standing(driver, Settle()) is StepStatus.NOT_YET
+    assert inspect_status(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(QUIET_S - 1)
     stopped.commit("src", A, {"position": 20})  # a last commit
-    assert standing(driver, Settle()) is StepStatus.NOT_YET
+    assert inspect_status(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(QUIET_S - 1)
-    assert standing(driver, Settle()) is StepStatus.NOT_YET
+    assert inspect_status(driver, Settle()) is StepStatus.NOT_YET
     clock.advance(1)
-    assert standing(driver, Settle()) is StepStatus.DONE
+    assert inspect_status(driver, Settle()) is StepStatus.DONE
 
 
 def test_nothing_settles_while_somebody_has_resumed_it(stopped):
     stopped.connectors["src"].state = "RUNNING"
-    assert standing(driver_of(stopped), Settle()) is StepStatus.FOREIGN
+    assert inspect_status(driver_of(stopped), Settle()) is StepStatus.FOREIGN
 
 
 @pytest.mark.parametrize(
@@ -208,10 +210,10 @@ def test_a_sink_has_not_settled_while_its_group_has_members(
 def test_an_alter_goes_from_ready_to_done(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, {"position": 5}), pair(B, {"position": 2**62 + 1})))
-    assert standing(driver, step, frozen) is StepStatus.READY
+    assert inspect_status(driver, step, frozen) is StepStatus.READY
     outcome = driver.carry_out(step, frozen)
     assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
-    assert standing(driver, step, frozen) is StepStatus.DONE
+    assert inspect_status(driver, step, frozen) is StepStatus.DONE
     assert stopped.offsets["src"]['{"filename":"/b"}'] == {"position": 2**62 + 1}
 
 
@@ -226,7 +228,7 @@ def test_null_removes_one_partition_and_leaves_the_others(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, None),))
     driver.carry_out(step, frozen)
-    assert standing(driver, step, frozen) is StepStatus.DONE
+    assert inspect_status(driver, step, frozen) is StepStatus.DONE
     assert driver.offsets().pairs == (pair(B, {"position": 3}),)
 
 
@@ -242,16 +244,16 @@ def test_offsets_of_a_connector_that_somebody_resumed_are_not_changed(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.connectors["src"].state = "RUNNING"
     stopped.connectors["src"].tasks = 1
-    assert standing(driver, Alter((pair(A, {"position": 5}),)), frozen) is StepStatus.FOREIGN
+    assert inspect_status(driver, Alter((pair(A, {"position": 5}),)), frozen) is StepStatus.FOREIGN
 
 
-def test_a_standalone_worker_that_is_restarted_forgets_that_it_was_asked_to_stop(stopped):
+def test_a_standalone_worker_that_is_restarted_forgets_that_it_was_ordered_to_stop(stopped):
     stopped.standalone = True
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     step = Alter((pair(A, {"position": 5}),))
-    assert standing(driver, step, frozen) is StepStatus.READY
+    assert inspect_status(driver, step, frozen) is StepStatus.READY
     stopped.restart()
-    assert standing(driver, step, frozen) is StepStatus.FOREIGN
+    assert inspect_status(driver, step, frozen) is StepStatus.FOREIGN
     assert driver.carry_out(step, frozen).answer is AttemptResult.RETRY  # Connect guards it as well
 
 
@@ -263,7 +265,7 @@ def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
     driver, frozen = driver_of(worker, "snk"), frozen_of(worker, "snk")
     step = Alter((pair(good, {"kafka_offset": 5}), pair(bad, {"kafka_offset": 5})))
     assert driver.carry_out(step, frozen).answer is AttemptResult.FAILED
-    assert standing(driver, step, frozen) is StepStatus.PARTLY
+    assert inspect_status(driver, step, frozen) is StepStatus.PARTLY
 
 
 def test_consumers_that_have_not_left_yet_are_waited_for(worker):
@@ -276,11 +278,11 @@ def test_consumers_that_have_not_left_yet_are_waited_for(worker):
 
 def test_a_reset_is_done_when_nothing_has_an_offset(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
-    assert standing(driver, Reset(), frozen) is StepStatus.READY
+    assert inspect_status(driver, Reset(), frozen) is StepStatus.READY
     outcome = driver.carry_out(Reset(), frozen)
     assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
     stopped.commit("src", B, None)  # a key in other bytes stays listed, without an offset
-    assert standing(driver, Reset(), frozen) is StepStatus.DONE
+    assert inspect_status(driver, Reset(), frozen) is StepStatus.DONE
 
 
 # --- answers -------------------------------------------------------------------------------------
@@ -371,11 +373,11 @@ def test_a_page_of_a_proxy_is_no_answer_of_connects(stopped):
     assert driver_of(stopped).carry_out(ALTER, None).answer is AttemptResult.IN_DOUBT
 
 
-def test_a_500_that_was_applied_all_the_same_shows_in_the_next_look(stopped):
+def test_a_500_that_was_applied_all_the_same_shows_in_the_next_poll(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.fail("PATCH", "/offsets", 500, fake.TIMED_OUT, applied=True)
     assert driver.carry_out(ALTER, frozen).answer is AttemptResult.IN_DOUBT
-    assert standing(driver, ALTER, frozen) is StepStatus.DONE
+    assert inspect_status(driver, ALTER, frozen) is StepStatus.DONE
 
 
 def test_a_cut_connection_is_in_doubt_and_a_refused_login_is_not(stopped):
@@ -388,7 +390,7 @@ def test_a_cut_connection_is_in_doubt_and_a_refused_login_is_not(stopped):
         driver.carry_out(ALTER, None)
 
 
-def test_another_worker_is_asked_only_where_no_connection_was_made(stopped):
+def test_another_worker_is_queried_only_where_no_connection_was_made(stopped):
     unauthenticated = f"http://127.0.0.1:{free_port()}"
     driver = RestDriver(config_of(unauthenticated, stopped.url), "src", None)
     assert driver.carry_out(ALTER, None).answer is AttemptResult.ACK
@@ -429,22 +431,24 @@ CONFIG = {"connector.class": "C", "tasks.max": 1, "db.password": "hunter2"}
 def test_a_connector_is_created_stopped(worker):
     step = Create(compute_config_sha256("new", CONFIG))
     driver = driver_of(worker, "new", create_config=CONFIG)
-    assert standing(driver, step) is StepStatus.READY
+    assert inspect_status(driver, step) is StepStatus.READY
     assert driver.carry_out(step, None).answer is AttemptResult.ACK
-    assert standing(driver, step) is StepStatus.DONE
+    assert inspect_status(driver, step) is StepStatus.DONE
     assert worker.connectors["new"].state == "STOPPED"
 
 
 def test_a_creation_needs_the_very_configuration_that_was_planned(worker):
     step = Create(compute_config_sha256("new", CONFIG))
-    assert standing(driver_of(worker, "new"), step) is StepStatus.IMPOSSIBLE
+    assert inspect_status(driver_of(worker, "new"), step) is StepStatus.IMPOSSIBLE
     other = driver_of(worker, "new", create_config={**CONFIG, "tasks.max": 2})
-    assert standing(other, step) is StepStatus.IMPOSSIBLE
+    assert inspect_status(other, step) is StepStatus.IMPOSSIBLE
     other.carry_out(step, None)
-    assert standing(driver_of(worker, "new", create_config=CONFIG), step) is StepStatus.FOREIGN
+    assert (
+        inspect_status(driver_of(worker, "new", create_config=CONFIG), step) is StepStatus.FOREIGN
+    )
 
 
-def test_a_worker_that_cannot_create_stopped_is_not_asked_to_create(worker):
+def test_a_worker_that_cannot_create_stopped_is_not_ordered_to_create(worker):
     worker.version = "3.6.2"
     step = Create(compute_config_sha256("new", CONFIG))
     outcome = driver_of(worker, "new", create_config=CONFIG).carry_out(step, None)
@@ -452,7 +456,7 @@ def test_a_worker_that_cannot_create_stopped_is_not_asked_to_create(worker):
     assert worker.changes() == []
 
 
-def test_a_refused_configuration_is_told_by_the_names_of_its_settings(worker):
+def test_a_refused_configuration_is_reported_by_the_names_of_its_settings(worker):
     worker.fail(
         "POST",
         "/connectors",
@@ -472,25 +476,25 @@ def test_a_creation_whose_answer_was_lost_is_found(worker):
     step = Create(compute_config_sha256("new", CONFIG))
     driver = driver_of(worker, "new", create_config=CONFIG)
     assert driver.carry_out(step, None).answer is AttemptResult.IN_DOUBT
-    assert standing(driver, step) is StepStatus.DONE
+    assert inspect_status(driver, step) is StepStatus.DONE
 
 
 def test_a_deletion_leaves_the_offsets(stopped):
     driver = driver_of(stopped)
-    assert standing(driver, Delete()) is StepStatus.READY
+    assert inspect_status(driver, Delete()) is StepStatus.READY
     assert driver.carry_out(Delete(), None).answer is AttemptResult.ACK
-    assert standing(driver, Delete()) is StepStatus.DONE
+    assert inspect_status(driver, Delete()) is StepStatus.DONE
     assert stopped.offsets["src"]
 
 
 def test_a_deletion_of_what_was_created_leaves_a_namesake_alone(worker):
     created = compute_config_sha256("new", CONFIG)
     driver = driver_of(worker, "new", create_config=CONFIG)
-    assert standing(driver, Delete(created)) is StepStatus.DONE
+    assert inspect_status(driver, Delete(created)) is StepStatus.DONE
     assert driver.carry_out(Create(created), None).answer is AttemptResult.ACK
-    assert standing(driver, Delete(created)) is StepStatus.READY
+    assert inspect_status(driver, Delete(created)) is StepStatus.READY
     other = compute_config_sha256("new", {**CONFIG, "topic": "another"})
-    assert standing(driver, Delete(other)) is StepStatus.FOREIGN
+    assert inspect_status(driver, Delete(other)) is StepStatus.FOREIGN
 
 
 def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
@@ -499,12 +503,12 @@ def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
         driver_of(stopped).inspect(Delete(), None)
 
 
-def test_a_restart_is_asked_for_once(worker):
+def test_a_restart_is_requested_once(worker):
     worker.add("src")
     driver, step = driver_of(worker), Restart(include_tasks=True, only_failed=True)
-    assert standing(driver, step) is StepStatus.READY
+    assert inspect_status(driver, step) is StepStatus.READY
     assert driver.carry_out(step, None).answer is AttemptResult.ACK
-    assert standing(driver, step) is StepStatus.DONE
+    assert inspect_status(driver, step) is StepStatus.DONE
     assert worker.changes() == [
         ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
     ]
@@ -520,7 +524,7 @@ def test_a_name_cannot_lead_a_request_elsewhere(worker):
 
 def test_raw_bytes_are_not_written_over_rest(stopped):
     step = Write("k/t", (), ())
-    assert standing(driver_of(stopped), step) is StepStatus.IMPOSSIBLE
+    assert inspect_status(driver_of(stopped), step) is StepStatus.IMPOSSIBLE
     assert driver_of(stopped).carry_out(step, None).answer is AttemptResult.NACK
 
 
@@ -569,15 +573,15 @@ def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, mo
     ]
     frozen = FrozenOffsets(offsets.pairs, backup="b", backup_sha256="0", raw=offsets.raw)
     step = Write("k/shared", (RawOffsetRecord(b64encode(key).decode(), None, 0),), ())
-    assert standing(driver, step, frozen) is StepStatus.READY
+    assert inspect_status(driver, step, frozen) is StepStatus.READY
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
-    assert standing(driver, step, frozen) is StepStatus.DONE
+    assert inspect_status(driver, step, frozen) is StepStatus.DONE
     assert topics.now == {("own", key): b"{}", ("shared", key): None, ("shared", other): b"{}"}
     topics.now["shared", key] = b'{"position":9}'  # another client's
-    assert standing(driver, step, frozen) is StepStatus.FOREIGN
+    assert inspect_status(driver, step, frozen) is StepStatus.FOREIGN
     topics.now["shared", key] = b"{}"
     stopped.connectors["src"].state = "RUNNING"
-    assert standing(driver, step, frozen) is StepStatus.FOREIGN
+    assert inspect_status(driver, step, frozen) is StepStatus.FOREIGN
 
 
 # --- versions ------------------------------------------------------------------------------------
@@ -600,7 +604,7 @@ def test_a_version_is_held_against_apache_kafkas(text, kafka):
     assert parse_kafka_version(text) == kafka
 
 
-def test_every_address_is_asked_for_its_version(worker):
+def test_every_address_is_queried_for_its_version(worker):
     with fake.serving(version="3.4.0", cluster_id="other") as old:
         unauthenticated = f"http://127.0.0.1:{free_port()}"
         results = query_worker_versions(config_of(worker.url, old.url, unauthenticated))

@@ -110,7 +110,7 @@ def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
         ({"app.kubernetes.io/instance": "x"}, {"meta.helm.sh/release-name": "x"}, None),
     ],
 )
-def test_who_puts_a_resource_back_is_seen_by_its_marks(
+def test_who_puts_a_resource_back_is_observed_by_its_marks(
     labels: dict[str, str], annotations: dict[str, str], who: str | None
 ) -> None:
     gitops_tool = find_gitops_tool({"metadata": {"labels": labels, "annotations": annotations}})
@@ -201,7 +201,7 @@ def test_a_listing_leaves_the_resource_as_it_was() -> None:
     [(lambda _server: None, ResponseTimeout), (complaining, OperatorRefusal)],
     ids=["silent", "complaining"],
 )
-def test_an_operator_that_does_not_do_it_is_no_longer_asked(
+def test_an_operator_that_does_not_do_it_is_no_longer_queried(
     operator: Callable[[Server], None], expected: type[ClientError]
 ) -> None:
     server = Server()
@@ -233,7 +233,7 @@ def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
     assert not server.notes
 
 
-def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
+def test_what_somebody_else_queries_of_the_operator_is_left_to_him() -> None:
     server = Server()
     server.resource["metadata"]["annotations"] = {OFFSETS_ANNOTATION: "reset"}
     with pytest.raises(Conflict, match="reset"):
@@ -257,7 +257,7 @@ def test_an_operation_that_replaced_ours_stays_requested() -> None:
     assert server.resource["spec"] == {}
 
 
-def test_a_patch_that_comes_too_late_is_made_anew_of_what_is_there_then() -> None:
+def test_a_patch_that_comes_too_late_is_recreated_of_what_is_there_then() -> None:
     server = Server()
     server.operator = obliging
     times = iter(range(100))
@@ -291,14 +291,14 @@ def test_who_sets_it_going_in_between_has_the_last_word() -> None:
     assert driver.inspect(ToState(RequestedState.STOPPED), None).status is StepStatus.FOREIGN
 
 
-def test_offsets_of_what_is_not_stopped_are_not_asked_to_be_changed() -> None:
+def test_offsets_of_what_is_not_stopped_are_not_ordered_to_be_changed() -> None:
     server = Server()
     outcome = driver_at(server).carry_out(Alter((PAIR,)), None)
     assert outcome.answer is AttemptResult.NACK
     assert (server.patches, server.maps) == ([], {})
 
 
-def test_the_offsets_to_be_set_stand_in_a_config_map_of_ours_beside_a_persons_own() -> None:
+def test_the_offsets_to_be_set_are_in_a_config_map_of_ours_beside_an_operators_own() -> None:
     server = stopped()
     own = {"fromConfigMap": {"name": "mine"}}
     server.resource["spec"]["alterOffsets"] = own

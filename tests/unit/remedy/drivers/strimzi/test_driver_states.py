@@ -166,7 +166,7 @@ def test_who_leads_no_more_patches_nothing(world):
     assert world.server.patches == []
 
 
-def test_what_a_process_that_is_gone_had_asked_for_is_taken_back_before_it_runs_again(world):
+def test_what_a_process_that_is_gone_had_requested_is_taken_back_before_it_runs_again(world):
     world.driver().carry_out(STOP, None)
     world.prompt = False  # it is killed while the operator is asked to alter
     was = json.loads(world.server.notes[BACKUP_ANNOTATION])

@@ -67,7 +67,9 @@ OURS = json.dumps({"connector": "c", "was": {"asked": "list"}})
         ({}, {OFFSETS_ANNOTATION: "list", BACKUP_ANNOTATION: OURS}, ""),
     ],
 )
-def test_who_else_works_on_it_is_told(labels: dict[str, str], notes: dict[str, str], expected: str):
+def test_who_else_works_on_it_is_reported(
+    labels: dict[str, str], notes: dict[str, str], expected: str
+):
     problem = find_change_problem(reader(served(labels=labels, notes=notes)), AT, "c")
     assert expected in problem if expected else not problem
 
@@ -88,7 +90,7 @@ def test_a_cluster_whose_operator_goes_by_no_resources_is_no_way():
     assert USE_RESOURCES_ANNOTATION in find_change_problem(reader(server), AT, "c")
 
 
-def test_a_cluster_that_is_not_there_is_told():
+def test_a_cluster_that_is_not_there_is_reported():
     server = served()
     server.cluster = None
     assert "kafka/pipes is not there" in find_change_problem(reader(server), AT, "c")

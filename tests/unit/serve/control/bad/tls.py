@@ -59,7 +59,7 @@ def trusting(certificate: Certificate | None) -> ssl.SSLContext:
     return context
 
 
-def ask(stage: Stage, context: ssl.SSLContext, head: bytes = b"") -> bytes:
+def request(stage: Stage, context: ssl.SSLContext, head: bytes = b"") -> bytes:
     """What comes back; b"" if TLS ends before anything does."""
     try:
         with (
@@ -86,17 +86,17 @@ def stage_of(folder: Path, **more: object) -> Iterator[tuple[Stage, Authority]]:
 def _(_stage, folder):
     with stage_of(folder) as (stage, authority):
         good = authority.issue("good", names=f"DNS:{NAME}")
-        assert status_of(ask(stage, trusting(good))) == 200
+        assert status_of(request(stage, trusting(good))) == 200
         unknown = Authority(folder / "theirs")
         for bad in (
             authority.issue_expired("expired", names=f"DNS:{NAME}"),
             unknown.issue("strange", names=f"DNS:{NAME}"),
             Certificate(unknown.ca, folder / "theirs" / "ca-key.pem"),
         ):
-            assert ask(stage, trusting(bad)) == b""
+            assert request(stage, trusting(bad)) == b""
             yield None
             auth = f"Authorization: Bearer {token('operator')}\r\n".encode()
-            assert ask(stage, trusting(bad), auth) == b""
+            assert request(stage, trusting(bad), auth) == b""
             yield None
 
 
@@ -113,23 +113,25 @@ def _(_stage, folder):
                 f"DNS:{NAME},URI:spiffe://example.com/robot",  # of two: which of them asks?
             )
         ):
-            status = status_of(ask(stage, trusting(authority.issue(f"c{number}", names=names))))
+            status = status_of(request(stage, trusting(authority.issue(f"c{number}", names=names))))
             assert status == 401, names
             yield status
-        assert status_of(ask(stage, trusting(None))) == 401
+        assert status_of(request(stage, trusting(None))) == 401
         auth = f"Authorization: Bearer {token('viewer')}\r\n".encode()
-        assert status_of(ask(stage, trusting(None), auth)) == 200
+        assert status_of(request(stage, trusting(None), auth)) == 200
         wrong = b"Authorization: Bearer wrong\r\n"
         good = authority.issue("good", names=f"DNS:{NAME.upper()}")
-        assert status_of(ask(stage, trusting(good))) == 200
-        yield status_of(ask(stage, trusting(good), wrong))
+        assert status_of(request(stage, trusting(good))) == 200
+        yield status_of(request(stage, trusting(good), wrong))
 
 
 @row(58, "where everybody is known by a certificate, without one there is no connection")
 def _(_stage, folder):
     with stage_of(folder, tokens=[]) as (stage, authority):
-        assert status_of(ask(stage, trusting(authority.issue("good", names=f"DNS:{NAME}")))) == 200
-        assert ask(stage, trusting(None)) == b""
+        assert (
+            status_of(request(stage, trusting(authority.issue("good", names=f"DNS:{NAME}")))) == 200
+        )
+        assert request(stage, trusting(None)) == b""
         return [None]
 
 
@@ -143,11 +145,11 @@ def _(_stage, folder):
             with pytest.deprecated_call():
                 old.minimum_version = ssl.TLSVersion.TLSv1
                 old.maximum_version = version
-            assert ask(stage, old) == b""
+            assert request(stage, old) == b""
             yield None
         new = trusting(good)
         new.maximum_version = ssl.TLSVersion.TLSv1_2
-        assert status_of(ask(stage, new)) == 200
+        assert status_of(request(stage, new)) == 200
         assert b"HTTP" not in stage.raw(GET + b"\r\n")
         yield None
 
@@ -157,6 +159,6 @@ def _(_stage, folder):
     with stage_of(folder) as (stage, authority):
         for number, names in enumerate(("DNS:other.example.com", "IP:127.0.0.1")):
             (folder / str(number)).mkdir()
-            status = status_of(ask(stage, trusting(authority.issue(NAME, names=names))))
+            status = status_of(request(stage, trusting(authority.issue(NAME, names=names))))
             assert status == 401
             yield status
