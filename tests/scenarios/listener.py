@@ -40,7 +40,7 @@ class Listener:
             now,
             snapshot.findings,
             index.to,
-            ready=snapshot.ready,
+            known=snapshot.ready or bool(snapshot.awaited),
             deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))

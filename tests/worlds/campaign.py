@@ -131,7 +131,7 @@ class Stage:
             now,
             snapshot.findings,
             index.to,
-            ready=snapshot.ready,
+            known=snapshot.ready or bool(snapshot.awaited),
             deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))
