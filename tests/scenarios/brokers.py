@@ -175,7 +175,10 @@ class Cluster:
                 results[partition] = LogBounds(start=0, end=end, stable_end=end)
         return results
 
-    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+    def compacted(
+        self, topics: Collection[str], *, refused: dict[str, ClientError]
+    ) -> frozenset[str]:
+        del refused
         self._check()
         return frozenset(topics) & self.internal.keys()
 
