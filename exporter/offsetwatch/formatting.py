@@ -118,9 +118,12 @@ def _compute_date(days: int) -> tuple[int, int, int]:
     return year + era * 400 + (month <= 2), month, of_year - (153 * months + 2) // 5 + 1
 
 
-def format_count(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 partition`, `3 partitions`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def format_count(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun: `1 partition`, `3 partitions`.
+
+    plural      of a noun that does not get an `s`, or of a noun with a verb: `records are`
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 
 PROGRAM: Final = "offsetwatch"

@@ -152,7 +152,7 @@ def test_the_smallest_configuration_is_checked_as_it_stands(shell: Shell) -> Non
     (shell.folder / CONFIG_NAME).write_text(configurations()[0])
     done = shell.run(CHECK)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 Kafka and 1 Connect cluster(s)" in done.stdout
+    assert "2 Kafka and 1 Connect cluster" in done.stdout
 
 
 def test_the_daemon_runs_with_it_and_ends_when_it_is_reported_to(

@@ -179,7 +179,7 @@ def test_the_table_says_where_each_offset_was_found(base: Path) -> None:
 def test_verbose_names_the_files_and_how_many_were_not_needed(base: Path) -> None:
     lake(base, Commit(2 * DAY, '{"position":9}'), first=8, read_at=60)
     done = history(base, "--time", moment(12), "--connector", "file", "-v")
-    assert "opened 1 files, skipped 1" in done.stderr
+    assert "opened 1 file, skipped 1" in done.stderr
     assert done.stderr.count("day=2026-11-21") == 1
     json.loads(done.stdout)
 

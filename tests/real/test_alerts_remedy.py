@@ -106,7 +106,7 @@ def test_the_alert_fires_and_alertmanager_has_it_with_the_connector_that_failed(
             "job": "offsetwatch",
             "severity": "critical",
         }
-        assert "has 1 failed part(s)" in alert.annotations["description"]
+        assert "with the connector itself: 1." in alert.annotations["description"]
         assert alert.annotations["runbook_url"].endswith(f"/runbooks/{FAILED}.md")
 
 

@@ -491,7 +491,7 @@ def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_c
     before = lines(replica_topic.folder / "a")
     done = created(replica_topic, replica_topic.folder / "a")
     assert done.exit_code == 0, done.output
-    assert "begins with the 1 records" in done.output
+    assert "begins with 1 record" in done.output
     assert replica_topic.values()[0] == [encode_line(line) for line in before]
     with replica_topic.replica("a") as a:
         leads(a)
@@ -505,7 +505,7 @@ def test_a_topic_that_was_made_without_what_is_here_is_reported_as_long_as_it_is
         alone.control(HELD)
     done = created(replica_topic, replica_topic.folder / "a")
     assert done.exit_code == 1
-    assert "made without the 1 records" in done.output
+    assert "made without all of the 1 record" in done.output
     assert replica_topic.values()[0] == []
 
 

@@ -164,7 +164,7 @@ def test_doctor_says_whose_the_connectors_are_and_that_they_may_be_changed(world
         "strimzi": "ok",
         "strimzi rights": "ok",
     }
-    assert f"KafkaConnect {SPACE}/{CLUSTER}, 1 connector(s)" in own["strimzi"]["found"]
+    assert f"KafkaConnect {SPACE}/{CLUSTER}, 1 connector" in own["strimzi"]["found"]
 
 
 def test_a_right_that_the_account_does_not_have_is_found_out_beforehand(world: World) -> None:

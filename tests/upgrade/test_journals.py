@@ -106,7 +106,7 @@ def test_the_verbs_say_of_an_older_journal_what_they_said_then(milestone_files, 
 def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(milestone_files):
     retained = len(list((milestone_files / "backups").iterdir()))
     assert retained > 0
-    assert f"{retained} of {retained} backups are as they were" in journals.typed_error(
+    assert f"as written: {retained} of {retained} backups" in journals.typed_error(
         milestone_files, "journal", "verify"
     )
 

@@ -53,7 +53,7 @@ def test_it_makes_the_backups_that_others_had_written(tmp_path, values):
     retained = len(list((folder / "backups").iterdir()))
     assert retained > 0
     answer = journals.typed_error(folder, "journal", "verify")
-    assert f"{retained} of {retained} backups are as they were" in answer
+    assert f"as written: {retained} of {retained} backups" in answer
 
 
 def test_a_record_would_be_written_today_as_it_was_then(values):

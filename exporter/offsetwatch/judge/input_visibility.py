@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
-from offsetwatch.formatting import format_moment, format_timespan
+from offsetwatch.formatting import format_count, format_moment, format_timespan
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -174,8 +174,8 @@ class InputVisibility:
             why = self._explain_input(build_rest_offsets_input(*key))
             if why is None and rest.missing:
                 why = (
-                    f"{rest.missing} source partition(s) that REST listed are not in its last "
-                    "answer"
+                    f"REST listed {format_count(rest.missing, 'source partition')} before that "
+                    "its last answer lacks"
                 )
             read = groups
             if not sink:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import (
     InternalTopicRole,
@@ -80,7 +81,10 @@ def check_partition_count(facts: TopicFacts) -> str | None:
     """Check rule 2: a topic that is read in one order (config, offset syncs) has one partition."""
     if facts.role not in SINGLE_PARTITION or facts.partitions == 1:
         return None
-    return f"it has {facts.partitions} partitions and must have 1: its records have no order"
+    return (
+        f"it has {format_count(facts.partitions, 'partition')} and must have 1: its records "
+        "have no order"
+    )
 
 
 def check_replication(facts: TopicFacts) -> str | None:
@@ -88,7 +92,9 @@ def check_replication(facts: TopicFacts) -> str | None:
     required = min(REPLICATION_MIN, facts.brokers)
     if facts.replication >= required:
         return None
-    return f"a partition has {facts.replication} replica(s) and should have {required}"
+    return (
+        f"a partition has {format_count(facts.replication, 'replica')} and should have {required}"
+    )
 
 
 def check_size(facts: TopicFacts) -> str | None:
@@ -98,8 +104,9 @@ def check_size(facts: TopicFacts) -> str | None:
     if facts.records <= RECORDS_PER_KEY_MAX * facts.keys:
         return None
     return (
-        f"a worker that starts reads all of its {facts.records} records for {facts.keys} keys: "
-        "compaction lags (segment.ms, segment.bytes, min.cleanable.dirty.ratio)"
+        f"a worker that starts reads all of its {facts.records} records for "
+        f"{format_count(facts.keys, 'key')}: compaction lags (segment.ms, segment.bytes, "
+        "min.cleanable.dirty.ratio)"
     )
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from offsetwatch.decode.dialects import compare_offsets, find_dialect, read_position
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import RemoteRefusal
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import Order, SourceOffset
 from offsetwatch.remedy.model.driver import Driver
@@ -119,7 +120,7 @@ def describe_directions(changes: tuple[Change, ...]) -> tuple[str, ...]:
     }
     counted = Counter(change.order for change in changes)
     return tuple(
-        f"{counted[order]} partition(s) go {words}"
+        f"{format_count(counted[order], 'partition goes', 'partitions go')} {words}"
         for order, words in said.items()
         if counted[order]
     )

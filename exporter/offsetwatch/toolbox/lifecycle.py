@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.formatting import format_connector_command
+from offsetwatch.formatting import format_connector_command, format_count
 from offsetwatch.model.connectors import Connector, ConnectorSettings
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
 from offsetwatch.remedy.gather.live_queries import (
@@ -180,7 +180,7 @@ def _describe_remaining_offsets(known: Connector, store: RestOffsetStore) -> str
     if not count:
         return "it has no offsets that would stay behind"
     return (
-        f"its {'1 offset stays' if count == 1 else f'{count} offsets stay'} behind, and a "
+        f"its {format_count(count, 'offset stays', 'offsets stay')} behind, and a "
         "connector of the same name would continue there; where that is not wanted, "
         f"`{format_connector_command('offsets reset', known.name)}` first"
     )
@@ -372,7 +372,7 @@ def _check_offsets(
     facts = store.gather_facts(name, (), find_named_partitions(request.pairs), settings)
     said = (
         f"{name} is created stopped; what one of its name has left behind is backed up and "
-        f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
+        f"removed; it gets {format_count(len(request.pairs), 'offset')}, and is then {state.value}"
     )
     nulls = (
         ValidationProblem(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import (
@@ -91,7 +92,7 @@ def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
         change.kind is OffsetChangeKind.CHANGED and change.order in {None, Order.UNORDERED}
         for change in changes
     )
-    unknown = f"it is unknown whether {count} source partition(s) go back or forward"
+    unknown = f"the direction of {format_count(count, 'source partition')} is unknown"
     return (f"{unknown}: their connector has no known order of offsets",) if count else ()
 
 

@@ -136,7 +136,7 @@ def test_only_what_differs_is_requested() -> None:
     change = prepared(offsets, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
     assert change.plan is not None
     assert Alter((PartitionOffset(EU, '{"offset":4}'),)) in change.plan.steps
-    forward = "1 partition(s) go forward: the records in between are skipped for good"
+    forward = "1 partition goes forward: the records in between are skipped for good"
     assert change.notes == ("as it is", "odd", forward, "by request")
 
 
@@ -258,8 +258,8 @@ def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
         FILES,
     )
     assert describe_directions(changes) == (
-        "1 partition(s) go forward: the records in between are skipped for good",
-        "1 partition(s) go back: the records in between are processed again",
+        "1 partition goes forward: the records in between are skipped for good",
+        "1 partition goes back: the records in between are processed again",
     )
     assert describe_directions(changes[2:]) == ()
 

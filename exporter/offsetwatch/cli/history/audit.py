@@ -24,6 +24,7 @@ from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 
@@ -208,9 +209,9 @@ def _describe_cost(scope: AuditScope) -> Iterator[str]:
     up, down = (sum(part.records[side] for part in slices) for side in (0, 1))
     topics = len({coverage.at.topic for coverage in scope.reaches})
     yield (
-        f"{flow.source}->{flow.target}: {len(scope.reaches)} partitions of {topics} topics; "
-        f"reads at most {up} records from {flow.upstream} and {down} from {flow.downstream} once, "
-        "and what differs again"
+        f"{flow.source}->{flow.target}: {format_count(len(scope.reaches), 'partition')} of "
+        f"{format_count(topics, 'topic')}; reads at most {format_count(up, 'record')} from "
+        f"{flow.upstream} and {down} from {flow.downstream} once, and what differs again"
     )
     deleted = sum(coverage.deleted for coverage in scope.reaches)
     if deleted:
@@ -303,7 +304,9 @@ def _print_tables(flow: MirrorFlow, audits: Sequence[PartitionAudit], bounds: Au
     share = _compute_share(audits)
     inspected = "nothing" if share is None else f"{share:.1%}"
     where = "" if bounds.share >= 1 else f" in what was inspected, {inspected} of it"
-    output.print_lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
+    output.print_lines(
+        f"{format_count(len(rows), 'finding') if rows else 'Nothing is wrong'}{where}", ()
+    )
 
 
 def _format_partition(partition: PartitionAudit) -> str:

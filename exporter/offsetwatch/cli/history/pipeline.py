@@ -25,6 +25,7 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.ingest.internal_topics import read_siblings
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import (
@@ -119,7 +120,8 @@ def maintain_tables(config_path: Path, *, output_format: OutputFormat) -> int:
     )
     if done.doubled:
         output.print_error(
-            f"{done.doubled} records are in bronze more than once, of {done.rows} rows"
+            f"{format_count(done.doubled, 'record is', 'records are')} in bronze more than once, "
+            f"of {format_count(done.rows, 'row')}"
         )
     return 1 if done.doubled else 0
 
@@ -160,7 +162,7 @@ def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
     for few in baselines.insufficient:
         output.print_error(
             f"{few.connect_cluster}/{few.connector}: insufficient history, {few.had} of "
-            f"{few.wanted} weeks"
+            f"{format_count(few.wanted, 'week')}"
         )
 
 

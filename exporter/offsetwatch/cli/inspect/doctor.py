@@ -44,6 +44,7 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.daemon.remediation import build_replica_settings
 from offsetwatch.decode.rest_answers import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
+from offsetwatch.formatting import format_count
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.internal_topics import TopicMemory, read_topic_facts
 from offsetwatch.model.connectors import Connector
@@ -165,7 +166,7 @@ class Doctor:
     def lines(self) -> tuple[DoctorCheck, ...]:
         """Return all lines in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
-        result = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
+        result = f"{len(kafkas)} Kafka and {format_count(len(connects), 'Connect cluster')}"
         checks = [(f"kafka {name}", partial(self._check_kafka, name)) for name in kafkas]
         checks += [(f"connect {one.name}", partial(self._check_connect, one)) for one in connects]
         return (
@@ -245,7 +246,9 @@ class Doctor:
         properties = self._config.kafka[name].client_properties()
         self._admins[name] = admin = KafkaInspector(name, properties)
         self._clusters[name] = facts = admin.cluster()
-        there = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s)"
+        there = (
+            f"{format_count(facts.brokers, 'broker')}, {format_count(len(facts.topics), 'topic')}"
+        )
         cluster_id = facts.cluster_id or "cluster id unknown"
         yield DoctorCheck(about, "reachable", "ok", f"{there}, cluster id {cluster_id}")
         line = partial(DoctorCheck, about, "version")
@@ -456,7 +459,7 @@ def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
     for said in wrong:
         yield line("fail", said, "docs/high-availability.md says how it must be")
     if not wrong:
-        yield line("ok", f"{topic.replication} replica(s), kept for ever")
+        yield line("ok", f"{format_count(topic.replication, 'replica')}, kept for ever")
 
 
 def check_quarantine(quarantine: CombinedQuarantine) -> Iterator[DoctorCheck]:
@@ -491,7 +494,7 @@ def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterat
         return
     resources = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
     name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
-    yield line("strimzi", "ok", f"{name}, {len(resources)} connector(s)")
+    yield line("strimzi", "ok", f"{name}, {format_count(len(resources), 'connector')}")
     severity: CheckVerdict = "warn" if acts else "ok"
     theirs = sorted(
         connector

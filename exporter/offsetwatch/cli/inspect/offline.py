@@ -23,6 +23,7 @@ from offsetwatch.clients.http.auth import find_tls_problems
 from offsetwatch.clients.kafka.clients import find_refused_settings
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import format_count
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicKind
 from offsetwatch.serve.metrics import catalog
@@ -52,8 +53,8 @@ def check(config_path: Path) -> None:
         if file is not None:
             check_web_config(file)
     click.echo(
-        f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
-        f"cluster(s), listening on {loaded.listen}"
+        f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and "
+        f"{format_count(len(loaded.connect), 'Connect cluster')}, listening on {loaded.listen}"
     )
 
 

@@ -490,8 +490,8 @@ def print_findings(findings: Sequence[FindingRow], by: str, left_out: int = 0) -
         output.print_entry(str(finding.severity), finding.summary, details)
     if left_out:
         output.print_error(
-            f"{left_out} more findings, none of them more severe, are not listed: a document lists "
-            f"{FINDINGS_MAX} of them; offsetwatch_findings counts all"
+            f"{format_count(left_out, 'more finding is', 'more findings are')} not listed, none of "
+            f"them more severe: a document lists {FINDINGS_MAX}; offsetwatch_findings counts all"
         )
 
 

@@ -42,6 +42,7 @@ from offsetwatch.errors import (
     RemoteRefusal,
     TargetUnreachable,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.execute.runner import read_plan
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
@@ -323,8 +324,7 @@ def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | N
         output.print_error("dry run: nothing was written; the run itself would be refused")
         return DENIED
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        output.print_error(f"{count}: nothing was changed")
+        output.print_error(f"{format_count(len(problems), 'problem')}: nothing was changed")
         return DENIED
     for one in prepared:
         for note in one.notes:

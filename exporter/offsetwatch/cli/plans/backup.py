@@ -18,6 +18,7 @@ from offsetwatch.cli.plans.recover import build_journal_options, plan_store_opti
 from offsetwatch.cli.plans.service_access import journal_config_option
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.journal import backups
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
@@ -52,7 +53,9 @@ def backup_create(connector: str, **where: Any) -> None:
     except OSError as exc:
         raise ConfigError((f"--state-dir: {exc}",)) from exc
     sys.stdout.write(f"{written.path}\n")
-    output.print_error(f"{len(pairs)} offsets of {connector}, read back; sha256 {written.sha256}")
+    output.print_error(
+        f"{format_count(len(pairs), 'offset')} of {connector}, read back; sha256 {written.sha256}"
+    )
 
 
 @click.command()

@@ -28,6 +28,7 @@ from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements
 from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.remediation import build_replica_settings
 from offsetwatch.errors import AccessDenied, ConfigError, JournalDamaged, RemedyError
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import moment_of
 from offsetwatch.remedy.drivers.journal_topic import create_journal_topic, open_writer
 from offsetwatch.remedy.journal import backups
@@ -78,7 +79,9 @@ def journal_verify(**options: Any) -> int:
         where = (
             "the journal" if session.local_service is None else str(session.local_service.folder)
         )
-        output.print_error(f"{where}: {health.records} records, each as it was written")
+        output.print_error(
+            f"{where}: {format_count(health.records, 'record')}, each as it was written"
+        )
         if session.local_service is None:
             return OK
         backup_files = [
@@ -100,7 +103,8 @@ def journal_verify(**options: Any) -> int:
     for said in wrong:
         output.print_error(said)
     output.print_error(
-        f"{len(backup_files) - len(wrong)} of {len(backup_files)} backups are as they were written"
+        f"as written: {len(backup_files) - len(wrong)} of "
+        f"{format_count(len(backup_files), 'backup')}"
     )
     return WRONG if wrong else OK
 
@@ -176,9 +180,9 @@ def journal_create(config_path: Path) -> int:
         wrong = list(find_unmet_requirements(existing, requirements))
         if alone:  # moved, the file would say of which topic it is a copy
             wrong.append(
-                f"it was made without the {alone} records of {folder / FILE_NAME}, or without "
-                "some of them: what these have skipped is not known there. Where no replica was "
-                "started since, delete the topic and run this again"
+                f"it was made without all of the {format_count(alone, 'record')} of "
+                f"{folder / FILE_NAME}: what these have skipped is not known there. Where no "
+                "replica was started since, delete the topic and run this again"
             )
         for said in wrong:
             output.print_error(f"{where}: {said}")
@@ -191,7 +195,9 @@ def journal_create(config_path: Path) -> int:
     output.print_error(f"{where} was made")
     if alone:
         _move_journal(folder, settings)
-        output.print_error(f"it begins with the {alone} records of {folder / FILE_NAME}")
+        output.print_error(
+            f"it begins with {format_count(alone, 'record')} of {folder / FILE_NAME}"
+        )
     return OK
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from offsetwatch.cli.common import output
+from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import format_value
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.plan import Plan, PlanStatus
@@ -144,7 +145,11 @@ _REQUEST_MAX: Final = 500  # a PATCH of thousands of offsets
 
 def _cut_request(request: str) -> str:
     more = len(request) - _REQUEST_MAX
-    return request if more <= 0 else f"{request[:_REQUEST_MAX]}… {more} characters more: --json"
+    return (
+        request
+        if more <= 0
+        else f"{request[:_REQUEST_MAX]}… {format_count(more, 'more character')}: --json"
+    )
 
 
 def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool = False) -> None:
@@ -172,7 +177,11 @@ def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool 
     )
     passing = [answer.guard for weight, answer in rows if weight == _PASSES]
     if brief and passing:
-        output.print_lines(f"{len(passing)} guards let it pass: {', '.join(passing)}", ())
+        output.print_lines(
+            f"{format_count(len(passing), 'guard lets', 'guards let')} it pass: "
+            f"{', '.join(passing)}",
+            (),
+        )
 
 
 _DENIES, _ASKS, _PASSES = range(3)

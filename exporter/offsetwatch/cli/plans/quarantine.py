@@ -38,6 +38,7 @@ from offsetwatch.errors import (
     MalformedResponse,
     TargetUnreachable,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.quarantine import stores
@@ -293,7 +294,9 @@ def _list_facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
     for name, value in facts.items():
         if name == "headers":
             for header in value:
-                length = "null" if header["bytes"] is None else f"{header['bytes']} bytes"
+                length = (
+                    "null" if header["bytes"] is None else format_count(header["bytes"], "byte")
+                )
                 yield "header", f"{header['name']}: {length}"
         elif name == "replayed":
             for each in value:
@@ -302,7 +305,10 @@ def _list_facts(facts: dict[str, Any]) -> Iterator[tuple[str, object]]:
                     f"{output.format_moment(each['at'])} to {each['to']} by {each['by']}",
                 )
         elif name in {"key_bytes", "value_bytes"}:
-            yield name.removesuffix("_bytes"), "null" if value is None else f"{value} bytes"
+            yield (
+                name.removesuffix("_bytes"),
+                "null" if value is None else format_count(value, "byte"),
+            )
         elif name != "problem":
             yield name, value
 
@@ -319,7 +325,7 @@ def _write_value(record: RawRecord, to: Path | None) -> int:
         handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(record.value)
-    output.print_error(f"{to}: its value, {len(record.value)} bytes")
+    output.print_error(f"{to}: its value, {format_count(len(record.value), 'byte')}")
     return OK
 
 

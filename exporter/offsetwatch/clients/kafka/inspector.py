@@ -37,6 +37,7 @@ from offsetwatch.errors import (
     ResponseTimeout,
     TargetUnreachable,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.topology import TopicPartition
 
 NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"  # sixteen zero bytes: the broker knows no topic ids
@@ -384,7 +385,9 @@ def _request_api_versions(
             connection.sendall(struct.pack(">i", len(header)) + header)
             (size,) = struct.unpack(">i", _receive(name, connection, 4))
             if not 10 <= size <= ANSWER_BYTES_MAX:
-                raise MalformedResponse(name, f"an answer of {size} bytes to ApiVersions")
+                raise MalformedResponse(
+                    name, f"an answer of {format_count(size, 'byte')} to ApiVersions"
+                )
             return parse_api_versions(name, _receive(name, connection, size))
     except TimeoutError as exc:
         raise ResponseTimeout(name, "ApiVersions: no answer in time") from exc

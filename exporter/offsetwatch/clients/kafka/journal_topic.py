@@ -14,6 +14,7 @@ from offsetwatch.clients.kafka.clients import TailReader, create_client, silent_
 from offsetwatch.clients.kafka.errors import client_error_from, translate_kafka_errors
 from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicSettings
 from offsetwatch.errors import ResponseTimeout
+from offsetwatch.formatting import format_count
 from offsetwatch.model.topology import TopicPartition
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024  # all offsets of a large connector are one record
@@ -42,7 +43,10 @@ def find_unmet_requirements(
 ) -> Iterator[str]:
     """Yield the reasons why the topic cannot hold a journal."""
     if topic.partitions != 1:
-        yield f"it has {topic.partitions} partitions, and a journal is one line: 1 is needed"
+        yield (
+            f"it has {format_count(topic.partitions, 'partition')}, and a journal is one line: "
+            "1 is needed"
+        )
     if topic.compacted:
         yield "cleanup.policy is not delete: what is compacted away is missing in the chain"
     if topic.retention_ms != -1:
@@ -56,8 +60,8 @@ def find_unmet_requirements(
         )
     if topic.replication < requirements.replication_factor:
         yield (
-            f"it has {topic.replication} replica(s), and {requirements.replication_factor} "
-            "are wanted"
+            f"it has {format_count(topic.replication, 'replica')}, and "
+            f"{requirements.replication_factor} are wanted"
         )
     if topic.in_sync_min < requirements.min_insync_replicas:
         yield (

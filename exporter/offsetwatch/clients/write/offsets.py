@@ -23,6 +23,7 @@ from offsetwatch.clients.write.kafka import create_producer
 from offsetwatch.decode.offsets_file import OffsetsFileEntries, write_offsets_file
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound, ResponseTimeout
+from offsetwatch.formatting import format_count
 
 DELIVERY_TIMEOUT_S: Final = 60.0
 _QUEUE_FULL_S: Final = 0.1
@@ -73,7 +74,9 @@ def write_records(
     undelivered = producer.flush(DELIVERY_TIMEOUT_S + 2)
     failures = [client_error_from(name, error) for error in errors]
     if undelivered:
-        failures.append(ResponseTimeout(name, f"{undelivered} record(s) without an answer"))
+        failures.append(
+            ResponseTimeout(name, f"{format_count(undelivered, 'record')} without an answer")
+        )
     certain = acknowledged == 0 and all(
         isinstance(failure, _NOT_WRITTEN_ERRORS) for failure in failures
     )

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from offsetwatch.formatting import format_count
 from offsetwatch.history.audit.chunking import BLOCK_RECORDS_MAX, Block
 from offsetwatch.history.audit.differences import (
     AlignmentResult,
@@ -311,7 +312,8 @@ class _Batch:
             ]
         if parts:
             self._progress(
-                f"  {sum(region.records for region in compared)} records lie where both differ"
+                f"  both differ in regions of "
+                f"{format_count(sum(region.records for region in compared), 'record')}"
             )
         return read_records(self._spark, self._spec.clusters, parts)
 

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from offsetwatch.formatting import format_count
 from offsetwatch.history.audit.chunking import SCHEMA, Block, build_blocks
 from offsetwatch.history.audit.differences import (
     AlignmentResult,
@@ -244,7 +245,9 @@ class Lookups:
         if not unknown:
             return {}
         hashes = frozenset().union(*unknown.values())
-        self.progress(f"  {len(hashes)} records of unknown origin are looked for in both logs")
+        self.progress(
+            f"  {format_count(len(hashes), 'record')} of unknown origin: searched in both logs"
+        )
         partitions = tuple(unknown)
         firsts = {partition: _find_first_offsets(alignments[partition]) for partition in partitions}
         origins: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)

@@ -17,6 +17,7 @@ from itertools import groupby
 from typing import Final
 
 from offsetwatch.clock import format_utc, to_utc
+from offsetwatch.formatting import format_count
 from offsetwatch.history.failover_report.summary import (
     CURVE_LABELS,
     REASON_LABELS,
@@ -205,8 +206,9 @@ def render_page(report: Report) -> str:
     )[:GROUPS_DRAWN_MAX]
     begin, end = format_utc(report.minutes[0]), format_utc(report.minutes[-1])
     about = (
-        f"Connect cluster {report.connect_cluster}, {begin} to {end}, {len(report.minutes)} "
-        "minutes. What moving a group to the target would have met at each of them."
+        f"Connect cluster {report.connect_cluster}, {begin} to {end}, "
+        f"{format_count(len(report.minutes), 'minute')}. What moving a group to the target would "
+        "have met at each of them."
     )
     left_out = len(report.groups) - len(drawn)
     return "\n".join(
@@ -220,10 +222,14 @@ def render_page(report: Report) -> str:
             f'<p class="faint">{escape(about)}</p>',
             *_render_list(report.notes),
             *_render_table(report),
-            f"<h2>The flow: {report.flow.partitions} partitions</h2>",
+            f"<h2>The flow: {format_count(report.flow.partitions, 'partition')}</h2>",
             *_render_unreplicated(report, report.flow),
             *(part for summary in drawn for part in _render_group(report, summary)),
-            *([f'<p class="faint">{left_out} more groups are not drawn.</p>'] if left_out else ()),
+            *(
+                [f'<p class="faint">Not drawn: {format_count(left_out, "more group")}.</p>']
+                if left_out
+                else ()
+            ),
             "<h2>How it is reckoned</h2>",
             *_render_list(_METHOD.split("\n\n")),
             "</body></html>\n",
@@ -277,7 +283,7 @@ def _render_unreplicated(report: Report, summary: FailoverSummary) -> Iterator[s
 
 def _render_group(report: Report, summary: FailoverSummary) -> Iterator[str]:
     curves = summary.curves
-    yield f"<h2>{escape(summary.group or '')}: {summary.partitions} partitions</h2>"
+    yield f"<h2>{escape(summary.group or '')}: {format_count(summary.partitions, 'partition')}</h2>"
     yield plot(
         "Records read again or never after a move at this minute",
         report.minutes,
@@ -292,7 +298,7 @@ def _render_group(report: Report, summary: FailoverSummary) -> Iterator[str]:
     )
     yield from _render_unreplicated(report, summary)
     unknown = (
-        f"not known: {REASON_LABELS[reason]} ({count} times)"
+        f"not known: {REASON_LABELS[reason]} ({format_count(count, 'time')})"
         for reason, count in sorted(summary.unknown.items())
     )
     yield from _render_list((*_describe_worst(report, summary), *unknown))

@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from offsetwatch.errors import HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.history.tables import pipeline_status, reader
 from offsetwatch.history.tables.offsets_topic_queries import (
     convert_to_datetime,
@@ -538,8 +539,9 @@ def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:
     for feed in () if status is None else status.feeds:
         if feed.kafka in kafkas and feed.behind:
             raise HistoryError(
-                f"the pipeline is {feed.behind} records behind on {feed.kafka}: let it catch up "
-                "first (history run), or what it has not read yet would be missing from the report"
+                f"the pipeline is {format_count(feed.behind, 'record')} behind on {feed.kafka}: "
+                "let it catch up first (history run), or what it has not read yet would be "
+                "missing from the report"
             )
 
 

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.formatting import format_timespan
+from offsetwatch.formatting import format_count, format_timespan
 from offsetwatch.history.failover_report.inputs import FailoverInputs, ReportGroupPartition, Series
 from offsetwatch.history.failover_report.replay import (
     FailoverOutcome,
@@ -311,7 +311,10 @@ def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
         )
     if minutes[-1] > known.read_until:
         late = sum(minute > known.read_until for minute in minutes)
-        yield f"of the last {late} minutes not everything may have been read into the tables yet"
+        yield (
+            f"of the last {format_count(late, 'minute')} not everything may have been read into "
+            "the tables yet"
+        )
     if not known.positions:
         yield "no group was sampled in a topic that the flow copies"
 

@@ -265,7 +265,7 @@ def _build_commit_event(commits: list[Commit]) -> Event:
     said = "; ".join(map(_COMMIT_DESCRIBERS[what], commits[:EXAMPLES_MAX]))
     more = len(commits) - EXAMPLES_MAX
     if more > 0:
-        said = f"{len(commits)} partitions: {said}; and {more} more"
+        said = f"{format_count(len(commits), 'partition')}: {said}; and {more} more"
     until = commits[-1].at if commits[-1].at > first.at else None
     return Event(first.at, Origin.OFFSETS, what, said, until=until)
 

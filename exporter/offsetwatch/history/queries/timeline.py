@@ -23,6 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.errors import HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.history.queries.asof import UnanswerableQuery, format_iso
 from offsetwatch.history.queries.connector_events import (
     FLUSH_S_MAX,
@@ -319,8 +320,9 @@ def _build_lag_event(
     begins, ends = over[0][0], over[-1][0] if ended is None else ended
     going = ", not seen to end" if ended is None else ""
     said = (
-        f"behind by up to {peak} records for {format_duration(ends - begins)}{going}; "
-        f"at that hour it is hardly ever more than {baseline.lag_at_most(peak_at) or 0.0:.0f}"
+        f"behind by up to {format_count(peak, 'record')} for "
+        f"{format_duration(ends - begins)}{going}; at that hour it is hardly ever more than "
+        f"{baseline.lag_at_most(peak_at) or 0.0:.0f}"
     )
     return Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from offsetwatch.formatting import format_moment, format_timespan
+from offsetwatch.formatting import format_count, format_moment, format_timespan
 from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
 from offsetwatch.model.findings import Verdict
 
@@ -270,7 +270,7 @@ def match_position_beyond_log_end(case: VerdictCase) -> str | None:
     """Rule 11: a position beyond the log end does not show how much work is left."""
     if not case.ahead or case.still_s < case.patience_s:
         return None
-    return f"its position lies {case.ahead} records beyond the log end"
+    return f"its position lies {format_count(case.ahead, 'record')} beyond the log end"
 
 
 def match_uncertain_lag(case: VerdictCase) -> str | None:

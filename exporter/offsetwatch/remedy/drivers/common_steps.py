@@ -22,6 +22,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TopicChanged,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.live_queries import (
@@ -131,7 +132,7 @@ def check_expected_offsets(
             stored = offsets.get(pair.partition, "none")
             said = f"{pair.partition} has {stored} by now, and had {pair.offset or 'none'}"
             return StepInspection(StepStatus.FOREIGN, said)
-    return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
+    return StepInspection(StepStatus.DONE, f"unchanged: {format_count(len(expected), 'offset')}")
 
 
 def compare_offsets(
@@ -166,11 +167,13 @@ def compare_offsets(
         current, was = now.get(first, "none"), before.get(first, "none")
         return StepInspection(StepStatus.FOREIGN, f"{first} has {current}, and had {was}{more}")
     if not wrong:
-        return StepInspection(StepStatus.DONE, f"{len(requested)} offsets are as requested")
+        return StepInspection(
+            StepStatus.DONE, f"as requested: {format_count(len(requested), 'offset')}"
+        )
     changed = sum(now.get(name) != before.get(name) for name in requested)
     if changed:
         return StepInspection(StepStatus.PARTLY, f"{changed} changed, {len(wrong)} not yet")
-    return StepInspection(StepStatus.READY, f"{len(wrong)} offsets to change")
+    return StepInspection(StepStatus.READY, f"{format_count(len(wrong), 'offset')} to change")
 
 
 def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
@@ -294,7 +297,8 @@ class RecordCopier:
         if isinstance(record, StepInspection):
             return record
         return StepInspection(
-            StepStatus.READY, f"{_format_record(step.record)} is there, {step.size_bytes} bytes"
+            StepStatus.READY,
+            f"{_format_record(step.record)} is there, {format_count(step.size_bytes, 'byte')}",
         )
 
     def carry_out(self, step: Copy) -> Outcome:

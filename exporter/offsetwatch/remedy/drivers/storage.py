@@ -33,6 +33,7 @@ from offsetwatch.clients.write.offsets import (
 )
 from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
     DriverOffsets,
@@ -195,9 +196,11 @@ class TopicStorage:
             )
         done = self._write(self._kafka, self._properties, self.topic, outgoing)
         if done.failed is None:
-            said = f"{done.acknowledged} record(s) written to {self.where}"
+            said = f"{format_count(done.acknowledged, 'record')} written to {self.where}"
             return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
-        said = f"{done.acknowledged} of {len(outgoing)} record(s) written: {done.failed}"
+        said = (
+            f"{done.acknowledged} of {format_count(len(outgoing), 'record')} written: {done.failed}"
+        )
         return Outcome(AttemptResult.NACK if done.certain else AttemptResult.IN_DOUBT, said)
 
     def close(self) -> None:
@@ -274,7 +277,7 @@ class FileStorage:
                 entries[base64.b64decode(record.key)] = decode_record_value(record)
             earlier = replace_file(self.path, tuple(entries.items()))
         beside = "" if earlier is None else f"; what it was is kept as {earlier.name}"
-        said = f"{len(records)} entries written to {self.where}{beside}"
+        said = f"{format_count(len(records), 'entry', 'entries')} written to {self.where}{beside}"
         return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
 
     def close(self) -> None:
@@ -428,9 +431,9 @@ def inspect_write(
     if len(written) == len(requested):
         return _check_read_back(contents, connector, step)
     missing = requested.keys() - written
-    said = f"{len(missing)} of {len(requested)} record(s) are"
+    said = f"{len(missing)} of {format_count(len(requested), 'record')}:"
     if frozen is not None and any(now.get(key) != before.get(key) for key in missing):
-        return StepInspection(StepStatus.FOREIGN, f"{said} neither as they were nor as wanted")
+        return StepInspection(StepStatus.FOREIGN, f"{said} neither as before nor as wanted")
     has_new_values = any(before.get(key) != requested[key] for key in written)
     status = StepStatus.PARTLY if has_new_values else StepStatus.READY
     return StepInspection(status, f"{said} still to be written")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.engine.progress import (
     EngineLimits,
     PlanProgress,
@@ -408,7 +409,7 @@ def _handle_ready(progress: PlanProgress, inspection: StepInspection, now: float
     if progress.spent >= progress.limits.attempts:
         if progress.answer is AttemptResult.FAILED and inspection.status is StepStatus.READY:
             return _handle_refusal(progress, inspection, now)
-        said = f"requested {progress.spent} times without effect: {inspection.said}"
+        said = f"requested {format_count(progress.spent, 'time')} without effect: {inspection.said}"
         return _handle_expiry(progress, said, now)
     if _is_stopped_too_long(progress, now):  # without a pause: this process stood still
         return _fail_out_of_time(progress, now)

@@ -19,6 +19,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, properties
 from offsetwatch.config.files import describe_file_error
 from offsetwatch.errors import ClientError, NotFound
+from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
@@ -267,7 +268,9 @@ class PoisonLocator:
             return NoIdentification(exc.reason, str(exc))
         records = [record for record in window.records if record.offset < after.next]
         if len(records) != 1:
-            said = f"{len(records)} records stand from {before.next} to before {after.next}"
+            said = (
+                f"{format_count(len(records), 'record')} from {before.next} to before {after.next}"
+            )
             return NoIdentification("not_one_record", f"{said}, and one is skipped at a time")
         record = records[0]
         if record.offset + 1 != after.next or topic_id is None:

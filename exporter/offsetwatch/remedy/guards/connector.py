@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, allow_if, deny
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
@@ -165,7 +166,9 @@ def one_raw_key(*, raw_keys: int, key_canonical: bool) -> GuardReply:
     offset up by bytes.
     """
     other = "" if key_canonical else ", and not the one that Connect would write over REST"
-    return allow_if(f"stored under {raw_keys} keys{other}", if_=raw_keys == 1 and key_canonical)
+    return allow_if(
+        f"stored under {format_count(raw_keys, 'key')}{other}", if_=raw_keys == 1 and key_canonical
+    )
 
 
 def read_just_now(*, now: float, stage: Stage, read_at: float) -> GuardReply:
@@ -177,7 +180,7 @@ def read_just_now(*, now: float, stage: Stage, read_at: float) -> GuardReply:
 def views_agree(*, tail_behind: int, views_agree: bool) -> GuardReply:
     """The offsets topic was read to its end, and agrees with Connect."""
     if tail_behind:
-        return deny(f"{tail_behind} records of the offsets topic are not read yet")
+        return deny(f"not read yet: {format_count(tail_behind, 'record')} of the offsets topic")
     return allow_if("tail and Connect " + ("agree" if views_agree else "differ"), if_=views_agree)
 
 
@@ -190,13 +193,15 @@ def fence(*, fence_planned: str, fence_now: str) -> GuardReply:
 
 def stands_still(*, state: str, tasks_now: int) -> GuardReply:
     """The connector is stopped and has no tasks."""
-    said = f"its state is {state}, with {tasks_now} tasks"
+    said = f"its state is {state}, with {format_count(tasks_now, 'task')}"
     return allow_if(said, if_=state == "stopped" and tasks_now == 0)
 
 
 def group_empty(*, group_members: int) -> GuardReply:
     """A sink's group has no members: a remaining member would commit over the new offset."""
-    return allow_if(f"its group has {group_members} members", if_=group_members == 0)
+    return allow_if(
+        f"its group has {format_count(group_members, 'member')}", if_=group_members == 0
+    )
 
 
 def settled(*, quiet_s: float) -> GuardReply:

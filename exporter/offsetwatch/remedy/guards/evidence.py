@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.formatting import format_count
 from offsetwatch.remedy.classify import SKIPPABLE
 from offsetwatch.remedy.model.facts import PoisonSignal
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
@@ -50,8 +51,9 @@ def repeated(
         return unknown("how often it failed, for how long, and how often it was restarted")
     often = failures >= policy.failures and restarts >= policy.restarts
     said = (
-        f"failed {failures} times within {failing_s:.0f} s, restarted {restarts} times; required "
-        f"are {policy.failures}, {policy.failures_span_s:.0f} s and {policy.restarts}"
+        f"failed {format_count(failures, 'time')} within {failing_s:.0f} s, restarted "
+        f"{format_count(restarts, 'time')}; required are {policy.failures}, "
+        f"{policy.failures_span_s:.0f} s and {policy.restarts}"
     )
     return allow_if(said, if_=often and failing_s >= policy.failures_span_s)
 
@@ -105,7 +107,10 @@ def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> GuardReply:
     if not restarted_at:
         return allow("not restarted for this yet")
     since_s = now - max(restarted_at)
-    said = f"restarted {len(restarted_at)} times for this, {since_s:.0f} s ago for the last time"
+    said = (
+        f"restarted {format_count(len(restarted_at), 'time')} for this, {since_s:.0f} s ago "
+        "for the last time"
+    )
     return allow_if(said, if_=len(restarted_at) < RESTARTS_MAX and since_s >= RESTART_BACKOFF_S)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.formatting import format_moment
+from offsetwatch.formatting import format_count, format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
@@ -42,7 +42,7 @@ def storm(
     """
     ill = len(unhealthy | in_remedy)
     after = update_mass_failure(storm_before, connectors=connectors, unhealthy=ill, now=now)
-    said = f"{ill} of {connectors} connectors are unhealthy or in remediation"
+    said = f"{ill} of {format_count(connectors, 'connector')} unhealthy or in remediation"
     calm = (
         ""
         if after.calm_since is None
@@ -59,8 +59,9 @@ def blast(
         return deny("another plan for this connector is not over")
     here = sum(key[0] == connect for key in in_remedy)
     said = (
-        f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; at most "
-        f"{policy.per_connect} and {policy.total} are allowed, this one included"
+        f"{format_count(here, 'other')} in {connect} and {len(in_remedy)} in all are in "
+        f"remediation; at most {policy.per_connect} and {policy.total} are allowed, this one "
+        "included"
     )
     return allow_if(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
 
@@ -107,7 +108,10 @@ def budget_fleet(
 
 def one_record(*, records: int) -> GuardReply:
     """A plan skips one record."""
-    return allow_if(f"{records} records are skipped", if_=records == RECORDS_PER_PLAN)
+    return allow_if(
+        f"{format_count(records, 'record is', 'records are')} skipped",
+        if_=records == RECORDS_PER_PLAN,
+    )
 
 
 def progress(
@@ -122,7 +126,10 @@ def progress(
         return allow("nothing was skipped here within a week")
     if records_since_skip is None:
         return unknown("how many records were delivered since the last skip")
-    said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are required"
+    said = (
+        f"{format_count(records_since_skip, 'record')} since the last skip; {PROGRESS_RECORDS} "
+        "are required"
+    )
     return allow_if(said, if_=records_since_skip >= PROGRESS_RECORDS)
 
 
@@ -137,11 +144,14 @@ def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> G
 
 def proven(*, approved_successes: int) -> GuardReply:
     """An action without approval must have succeeded here once with an operator's approval."""
-    said = f"succeeded {approved_successes} times here with an operator's approval"
+    said = f"succeeded {format_count(approved_successes, 'time')} here with an operator's approval"
     return allow_if(said, if_=approved_successes > 0)
 
 
 def small(*, tasks: int, partitions: int) -> GuardReply:
     """A connector that is stopped without approval has at most 8 tasks and 64 partitions."""
-    said = f"{tasks} tasks and {partitions} partitions would stand still"
+    said = (
+        f"{format_count(tasks, 'task')} and {format_count(partitions, 'partition')} would "
+        "stand still"
+    )
     return allow_if(said, if_=tasks <= TASKS_MAX and partitions <= PARTITIONS_MAX)

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.records import Headers
 
 TEXT_BYTES_MAX: Final = 4_000_000  # Jackson limits a text within to 20 million characters
@@ -489,7 +490,7 @@ def _check_size(raw: bytes | None, size: int, *, boolean: bool) -> ConversionChe
     if raw is None:
         return FINE
     if len(raw) != size:
-        return _fails(f"has {len(raw)} bytes, not {size}")
+        return _fails(f"has {format_count(len(raw), 'byte')}, not {size}")
     return _fails("neither 0 nor 1") if boolean and raw[0] > 1 else FINE
 
 

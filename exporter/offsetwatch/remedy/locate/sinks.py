@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import PARTITIONS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import TopicPartition
@@ -431,8 +432,8 @@ class _Search:
         if not self._converters:
             return self._refuse(
                 "ambiguous_window",
-                f"any of {decoded.records} records may be the one: what a transform or put() makes "
-                "of them is not visible from outside",
+                f"any of {format_count(decoded.records, 'record')} may be the one: what a "
+                "transform or put() makes of them is not visible from outside",
             )
         if not decoded.whole:
             return self._refuse(
@@ -450,11 +451,12 @@ class _Search:
                 self._recommend = (*self._recommend, recommendations.GIVE_WORKER_PROPERTIES)
             return self._refuse(
                 "not_decoded",
-                f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "
-                "decoded here as its converter does it",
+                f"{decoded.unknown + decoded.framed} of {format_count(decoded.records, 'record')} "
+                "cannot be decoded here as its converter does it",
             )
         return self._refuse(
-            "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
+            "nothing_fails_here",
+            f"none of {format_count(decoded.records, 'record')} fails our own decode",
         )
 
     def _refuse(self, reason: str, said: str, *more: EvidenceItem) -> NoIdentification:

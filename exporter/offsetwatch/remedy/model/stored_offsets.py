@@ -34,6 +34,7 @@ from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.partitioner import partition_of
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import RemoteRefusal
+from offsetwatch.formatting import format_count
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
 from offsetwatch.remedy.model.plan import LocatedRawRecord, PartitionOffset, RawOffsetRecord
@@ -426,8 +427,8 @@ class _SourcePartitionRecords:
         if foreign:
             rest = "beside the key that it does" if own else "and no other: a task gets nothing"
             yield (
-                f"{self.identity}: {len(foreign)} key(s) in bytes that Connect does not look up, "
-                f"{rest}; {_format_key(foreign[0].stored.key)}"
+                f"{self.identity}: {format_count(len(foreign), 'key')} in bytes that Connect does "
+                f"not look up, {rest}; {_format_key(foreign[0].stored.key)}"
             )
         spelled = [record for record in others if is_lookup_key(record.bare)]
         if not spelled:
@@ -445,8 +446,9 @@ class _SourcePartitionRecords:
             )
             return
         yield (
-            f"{self.identity}: {len(spelled)} more raw key(s) in another order of the fields, "
-            f"under which its connector does not commit now; {_format_key(spelled[0].stored.key)}"
+            f"{self.identity}: {format_count(len(spelled), 'more raw key')} in another order of "
+            "the fields, under which its connector does not commit now; "
+            f"{_format_key(spelled[0].stored.key)}"
         )
 
 

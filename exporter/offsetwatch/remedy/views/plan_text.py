@@ -8,7 +8,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.decode.json_text import parse_flat_map
-from offsetwatch.formatting import PROGRAM, format_connector_command
+from offsetwatch.formatting import PROGRAM, format_connector_command, format_count
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model import journal_records as records
@@ -79,7 +79,10 @@ def describe_live_record(record: records.StepRecord, progress: PlanProgress) -> 
             again = "" if progress.sent <= 1 else f" (request {progress.sent})"
             return f"{progress.plan.subject.connector}: {describe_step(progress.step)}{again}"
         case records.OffsetsBackedUp():
-            return f"{len(record.frozen.pairs)} offsets backed up in {record.frozen.backup}"
+            return (
+                f"{format_count(len(record.frozen.pairs), 'offset')} backed up in "
+                f"{record.frozen.backup}"
+            )
         case records.StepAnswered(answer=AttemptResult.ACK):
             return ""
         case records.StepAnswered():
@@ -228,7 +231,7 @@ def describe_past_record(record: records.AnyRecord) -> str:
         case records.PlanResumed():
             return "taken up by another process"
         case records.OffsetsBackedUp():
-            return f"{len(record.frozen.pairs)} offsets in {record.frozen.backup}"
+            return f"{format_count(len(record.frozen.pairs), 'offset')} in {record.frozen.backup}"
         case records.StepIntended():
             return (
                 f"{_format_direction(record.undoing)} step {record.index + 1} is about to be tried"

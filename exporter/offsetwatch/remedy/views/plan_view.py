@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
 from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
@@ -257,4 +258,8 @@ def _build_guard_rows(answers: Iterable[GuardAnswer]) -> tuple[GuardRow, ...]:
 
 def _shorten_request(request: str) -> str:
     more = len(request) - REQUEST_CHARS_MAX
-    return request if more <= 0 else f"{request[:REQUEST_CHARS_MAX]}… ({more} characters more)"
+    return (
+        request
+        if more <= 0
+        else f"{request[:REQUEST_CHARS_MAX]}… ({format_count(more, 'more character')})"
+    )

@@ -22,6 +22,7 @@ from msgspec.structs import asdict
 
 from offsetwatch import documents
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import format_count
 from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FindingName
@@ -328,7 +329,7 @@ def _find_input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iter
         elif view.last_error is not None and not view.up:
             yield f"{name} is down: {view.last_error}"
         elif view.tail is not None and view.tail.undecodable:
-            yield f"{name}: {view.tail.undecodable} records could not be decoded"
+            yield f"{name}: {format_count(view.tail.undecodable, 'record')} could not be decoded"
 
 
 def _find_source_problems(
@@ -358,10 +359,10 @@ def _find_source_problems(
             )
         elif source.strays and FindingName.DUPLICATE_KEYS not in said:
             yield (
-                f"{source.label}: {source.strays} other raw key(s) say they are this source "
-                "partition. "
-                "A task finds an offset by the exact bytes of its key, so what was written under "
-                "them (by hand, over REST or by another program) has no effect and is not shown"
+                f"{source.label}: {format_count(source.strays, 'other raw key')} of this source "
+                "partition. A task finds an offset by the exact bytes of its key, so what was "
+                "written under them (by hand, over REST or by another program) has no effect and "
+                "is not shown"
             )
 
 
@@ -386,9 +387,9 @@ def _find_flow_problems(
             if said & AHEAD_FINDINGS:
                 continue
             yield (
-                f"{name} is {explained_mirror_partition['ahead_records']} records beyond the "
-                "log end: the upstream topic "
-                "was recreated or truncated, or an operator altered the offset"
+                f"{name} is {format_count(explained_mirror_partition['ahead_records'], 'record')} "
+                "beyond the log end: the upstream topic was recreated or truncated, or an "
+                "operator altered the offset"
             )
         elif explained_mirror_partition["lag_records"] is None and flow["upstream"] is not None:
             yield f"{name} has no lag: its upstream log end is not known"

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from offsetwatch import documents
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import (
@@ -88,6 +89,6 @@ def find_problems(snapshot: Snapshot) -> Iterator[str]:
         known = any((name, view.connect_cluster, view.connector) in said for name in AHEAD_FINDINGS)
         if view.ahead and not known:
             yield (
-                f"{view.connector} {view.topic}-{view.partition} is {view.ahead} records beyond "
-                "the log end"
+                f"{view.connector} {view.topic}-{view.partition} is "
+                f"{format_count(view.ahead, 'record')} beyond the log end"
             )

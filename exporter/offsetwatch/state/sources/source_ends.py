@@ -26,6 +26,7 @@ from offsetwatch.decode.dialects import (
 )
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.decode.offset_order import Fields, is_snapshot
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import Connector, DatabaseSettings
 from offsetwatch.model.observations import SourceEndRead, build_source_end_input
 from offsetwatch.model.source_ends import (
@@ -461,7 +462,10 @@ def _find_loss(distance: Distance) -> str | None:
     position = distance.position if distance.resume is None else distance.resume
     if distance.unit != "bytes" or floor is None or position is None or position >= floor:
         return None
-    return f"its offset lies {floor - position} bytes before the position from which it can resume"
+    return (
+        f"its offset lies {format_count(floor - position, 'byte')} before the position from "
+        "which it can resume"
+    )
 
 
 def _measure(

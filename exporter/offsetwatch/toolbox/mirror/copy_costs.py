@@ -16,6 +16,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import parse_mirror_partition
 from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_json
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
@@ -148,8 +149,8 @@ def find_skips(counts: Collection[CopyCost]) -> tuple[ValidationProblem, ...]:
             where=format_partition_name(count.partition),
             wrong=(
                 f"it would continue at {count.after} in place of {count.before}: at most "
-                f"{count.skipped} record(s) would never be copied, LOST downstream unless they are "
-                "there already"
+                f"{format_count(count.skipped, 'record')} would never be copied, LOST downstream "
+                "unless already there"
             ),
             right=f"at most {count.before}, or say --allow-skip",
         )
@@ -197,11 +198,11 @@ def recheck_costs(
         if planned.skipped == 0 and cost.skipped:
             costs.append(
                 f"{name}: it now stands at {cost.before}, so {cost.after} would skip "
-                f"{cost.skipped} record(s)"
+                f"{format_count(cost.skipped, 'record')}"
             )
         elif planned.again == 0 and cost.again:
             costs.append(
                 f"{name}: it has got as far as {cost.before} meanwhile, so {cost.after} "
-                f"would copy {cost.again} record(s) again"
+                f"would copy {format_count(cost.again, 'record')} again"
             )
     return tuple(costs)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import ConnectorSettings, MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
@@ -174,8 +175,8 @@ def select_partitions(
     notes = []
     if others:
         notes.append(
-            f"{others} offset(s) of other shapes, or of another alias than {mirror.source}, are "
-            "left alone: no task of this flow reads them"
+            f"left alone: {format_count(others, 'offset')} of other shapes, or of another alias "
+            f"than {mirror.source}, as no task of this flow reads these"
         )
     problems: tuple[ValidationProblem, ...] = ()
     if selected is not None:
@@ -194,7 +195,10 @@ def select_partitions(
     )
     if gone and not complete:
         names = ", ".join(sorted({partition.topic for partition in gone}))
-        notes.append(f"{len(gone)} partition(s) that are not upstream are left alone: of {names}")
+        notes.append(
+            f"left alone: {format_count(len(gone), 'partition')} that do not exist upstream, of "
+            f"{names}"
+        )
         for partition in gone:
             del offsets[partition]
         gone = frozenset()

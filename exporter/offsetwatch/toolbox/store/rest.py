@@ -17,7 +17,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, NotFound, RemoteRefusal
-from offsetwatch.formatting import format_connector_command
+from offsetwatch.formatting import format_connector_command, format_count
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition, is_provided
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
@@ -452,7 +452,7 @@ def plan_direct_writes(
         connect.offsets_topic, open_log, connector, own, whole=whole
     )
     writes = tuple(write for write in (own, twin) if write is not None and write.records)
-    said = _OWN_TOPIC_NOTE.format(topic=topic, count=len(own.records))
+    said = _OWN_TOPIC_NOTE.format(topic=topic, records=_format_written(len(own.records)))
     notes = (said,) if note is None else (said, note)
     return DirectTopicWrites(writes, notes if writes else ())
 
@@ -484,7 +484,7 @@ def _plan_worker_topic_write(
     )
     if not records:
         return None, None
-    note = _WORKER_TOPIC_NOTE.format(topic=topic, count=len(records))
+    note = _WORKER_TOPIC_NOTE.format(topic=topic, records=_format_written(len(records)))
     return Write(where=log.where, records=records, pairs=()), note
 
 
@@ -512,12 +512,16 @@ def _plan_own_topic_write(
     )
 
 
+def _format_written(count: int) -> str:
+    return format_count(count, "record is", "records are")
+
+
 _OWN_TOPIC_NOTE: Final = (
     "its worker has exactly-once support, and it an offsets topic of its own ({topic}): there "
-    "Connect cannot remove offsets, so {count} record(s) are written to that topic instead"
+    "Connect cannot remove offsets, so {records} written to that topic instead"
 )
 _WORKER_TOPIC_NOTE: Final = (
-    "{count} record(s) are written to the worker's own topic ({topic}), too: what it has of the "
+    "{records} written to the worker's own topic ({topic}), too: what it has of the "
     "connector does not count now, and would again without the setting offsets.storage.topic"
 )
 _REMAINING_NOTE: Final = (

@@ -18,6 +18,7 @@ from offsetwatch.decode.dialects import is_lookup_key
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import NotFound, RemoteRefusal
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
@@ -169,7 +170,9 @@ class WorkerOffsetStore(OffsetStore):
             shared = list_pairs(self._read_contents(None), connector)
             hidden = [pair for pair in shared if pair.partition not in own]
             if hidden:
-                what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
+                what = (
+                    f"not used: {format_count(len(hidden), 'offset')} under its name in {self.name}"
+                )
                 remarks.append(f"it keeps its offsets in {where} alone; {what}")
         return tuple(remarks)
 

@@ -250,7 +250,7 @@ def verdicts(lines: list[DoctorCheck]) -> list[tuple[str, str]]:
 def test_what_can_be_changed_is_said(server: Server):
     result = check_resource(server)
     assert verdicts(result) == [("strimzi", "ok"), ("strimzi rights", "ok")]
-    assert "KafkaConnect kafka/pipes, 1 connector(s)" in result[0].found
+    assert "KafkaConnect kafka/pipes, 1 connector" in result[0].found
 
 
 @pytest.mark.parametrize(("acts", "verdict"), [(True, "warn"), (False, "ok")])

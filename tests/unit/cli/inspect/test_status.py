@@ -65,7 +65,7 @@ def good(tmp_path: Path) -> str:
 def test_check_accepts_a_sound_file_and_says_what_it_holds(good: str) -> None:
     done = offsetwatch("check", "--config", good)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "1 Kafka and 1 Connect cluster(s), listening on 127.0.0.1:1" in done.stdout
+    assert "1 Kafka and 1 Connect cluster, listening on 127.0.0.1:1" in done.stdout
 
 
 def test_check_prints_every_mistake_on_a_line_of_its_own_and_exits_2(tmp_path: Path) -> None:

@@ -486,7 +486,7 @@ def test_offsets_under_a_key_of_another_order_are_shown_altered_kept_and_put_bac
         partition = json.dumps(json.loads(key)[1])
         position = json.dumps({"position": 5 + keys.index(key)}, separators=(",", ":"))
         done = file.change("alter", "fpl", "--partition", partition, "--offset", position)
-        assert "1 offsets backed up" in done.stderr
+        assert "1 offset backed up" in done.stderr
         assert read_offsets_file(file.offsets.read_bytes()) == ((own, position.encode()),)
     backups = [*(file.folder / "state" / "backups").glob("*-fpl-*.json")]
     assert len(backups) == 2

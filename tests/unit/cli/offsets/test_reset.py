@@ -104,7 +104,7 @@ def test_the_next_record_is_the_one_that_was_requested(shell):
 
 def test_a_move_forward_needs_a_word_of_its_own(shell):
     refused = shell.reset("--to-offset", "4", "--yes", status=3)
-    assert "at most 1 record(s) would never be copied" in refused.stderr
+    assert "at most 1 record would never be copied" in refused.stderr
     assert "--allow-skip" in refused.stderr
     assert shell.worker.changes() == []
     shell.reset("--to-offset", "4", "--allow-skip", "--yes")

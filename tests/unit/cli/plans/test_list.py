@@ -165,7 +165,7 @@ def test_the_journal_is_shown_newest_last_and_verified(bench):
     assert [entry["record"]["record"] for entry in document] == ["verified", "ended"]
     done = typed("journal", "verify", bench=bench)
     assert "each as it was written" in done.stderr
-    assert "1 of 1 backups are as they were written" in done.stderr
+    assert "as written: 1 of 1 backup" in done.stderr
     assert done.exit_code == 0
 
 
@@ -190,7 +190,7 @@ def test_backups_are_searched_for_where_the_journal_is_and_not_where_it_was(benc
     moved = bench.folder.rename(tmp_path / "elsewhere")
     there = replace(bench, folder=moved)
     done = typed("journal", "verify", bench=there)
-    assert "1 of 1 backups are as they were written" in done.stderr
+    assert "as written: 1 of 1 backup" in done.stderr
     result = typed("plan", "show", "p1", bench=there)
     assert "elsewhere/backups" in "".join(result.stdout.split())
 

@@ -378,7 +378,7 @@ def test_partitions_that_cannot_be_read_are_reported_and_no_transaction_is_made_
     finding = select_finding(play, FindingName.INPUT_DOWN)
     assert FindingName.HANGING_TRANSACTION not in play.names()
     assert finding.subject == "tail east/connect-offsets"
-    assert "has 2 partition(s) that cannot be read; the others can" in finding.summary
+    assert "has 2 partitions that cannot be read; the others can" in finding.summary
     assert texts(finding.evidence)["partition 4"] == "partition 4: it has no leader"
 
 

@@ -112,7 +112,7 @@ def test_what_each_partition_is_given_is_reported_of_steps_that_give_something()
             StepIntended(at=1.0, index=3, undoing=False),
             "orders: set the offsets of 2 source partitions",
         ),
-        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offsets backed up in /b/one backup"),
+        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offset backed up in /b/one backup"),
         (StepAnswered(at=1.0, answer=AttemptResult.ACK, said="ok"), ""),
         (StepAnswered(at=1.0, answer=AttemptResult.RETRY, said="409"), "not yet: 409"),
         (StepAnswered(at=1.0, answer=AttemptResult.NACK, said="404"), "refused: 404"),
@@ -318,7 +318,7 @@ REFUSED = ActionRefused(
     [
         (PlanOpened(at=1.0, plan=PLAN), "orders: alter offsets"),
         (PlanResumed(at=1.0), "taken up by another process"),
-        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offsets in /b/one backup"),
+        (OffsetsBackedUp(at=1.0, frozen=FROZEN), "1 offset in /b/one backup"),
         (StepIntended(at=1.0, index=0, undoing=False), "forward, step 1 is about to be tried"),
         (StepIntended(at=1.0, index=1, undoing=True), "back, step 2 is about to be tried"),
         (StepAnswered(at=1.0, answer=AttemptResult.NACK, said="404"), "nack: 404"),

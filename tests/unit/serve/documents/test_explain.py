@@ -196,7 +196,7 @@ def test_another_raw_key_is_explained_and_not_used():
     result = explained(world, "files")
     assert result["source_partitions"][0]["offset"] == {"position": 1}
     (problem,) = result["problems"]
-    assert "1 other raw key(s)" in problem
+    assert "1 other raw key of this source partition" in problem
 
 
 def test_records_that_could_not_be_decoded_are_a_problem():

@@ -147,7 +147,7 @@ def test_nothing_is_planned_where_nothing_would_change():
 def test_a_move_forward_is_refused_unless_it_was_requested_by_name():
     world = World(worlds.mirror(present=(pair(99, ORDERS),)))
     (problem,) = prepared(world, FlowResetTarget(offset=200)).prepared.problems
-    assert "100 record(s)" in problem.wrong
+    assert "100 records" in problem.wrong
     allowed = prepared(world, FlowResetTarget(offset=200), allow_skip=True)
     assert Alter((pair(199, ORDERS),)) in steps(allowed)
     assert any("LOST" in note for note in allowed.prepared.notes)
@@ -313,14 +313,14 @@ def test_what_no_task_of_the_flow_reads_is_left_alone_and_said():
     other = PartitionOffset(format_partition(MirrorPartition("north", "orders", 0)), '{"offset":1}')
     selection = chosen(present=(*PRESENT, other, PartitionOffset('{"a":1}', '{"b":2}')))
     assert len(selection.stored) == 3
-    assert "2 offset(s)" in selection.notes[0]
+    assert "2 offsets" in selection.notes[0]
 
 
 def test_offsets_of_topics_that_are_gone_are_only_removed_by_a_complete_reset():
     present = (*PRESENT, pair(5, GONE), pair(5, MirrorPartition("west", "orders", 7)))
     some = chosen(present=present)
     assert GONE not in some.stored
-    assert "2 partition(s)" in some.notes[0]
+    assert "2 partitions" in some.notes[0]
     result = plan_positions(FlowResetTarget(), chosen(present=present, complete=True))
     assert values(result.pairs) == dict.fromkeys(
         ("orders-0", "orders-1", "orders-7", "payments-0", "gone-0")

@@ -93,7 +93,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
     store = open_worker_store(kafka, properties)
     assert store.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
-    assert "1 offset(s) under its name in east/offsets are not used" in store.notes("c")[0]
+    assert "not used: 1 offset under its name in east/offsets" in store.notes("c")[0]
     assert store.plan_reset("c").where == "east/own"
     assert store.subject("c").place == "id-of-east/own"
 

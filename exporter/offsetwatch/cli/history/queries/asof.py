@@ -21,7 +21,7 @@ from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.formatting import format_connector_command
+from offsetwatch.formatting import format_connector_command, format_count
 from offsetwatch.model.offsets import SourceOffset, Undecodable
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.toolbox import connector_facts
@@ -181,9 +181,9 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
             entry, key = unreachable[0]
             output.print_error(
                 f"{name}: a PATCH over REST has no effect on {len(unreachable)} of "
-                f"{len(connector.then)} source partitions, {entry.source_partition} for one: its "
-                f"task looks up the raw key {key}. "
-                f"Set them with `{alter}` while the worker is stopped"
+                f"{format_count(len(connector.then), 'source partition')}, "
+                f"{entry.source_partition} for one: its task looks up the raw key {key}. Set them "
+                f"with `{alter}` while the worker is stopped"
             )
     undecodable = [
         (connector.connector, entry)
@@ -199,13 +199,15 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
     for connector in answer.connectors:
         if not _index_offsets(connector.then):
             output.print_error(
-                f"{connector.connector}: all {len(connector.then)} source partitions had no "
-                "offset then"
+                f"{connector.connector}: no offset then, of "
+                f"{format_count(len(connector.then), 'source partition')}"
             )
     if verbose:
         for name in answer.files:
             output.print_error(f"opened {name}")
-        output.print_error(f"opened {len(answer.files)} files, skipped {answer.files_skipped}")
+        output.print_error(
+            f"opened {format_count(len(answer.files), 'file')}, skipped {answer.files_skipped}"
+        )
     return not answer.unknown and not undecodable
 
 

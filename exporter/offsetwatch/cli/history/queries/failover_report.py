@@ -17,6 +17,7 @@ from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.model.moments import Moment
 
 OK, NOTHING_KNOWN = 0, 1
@@ -101,7 +102,9 @@ def _describe_absent_groups(options: FailoverReportOptions, report: Report) -> I
 def _describe_unknown(report: Report) -> Iterator[str]:
     for group in report.groups:
         for reason, count in sorted(group.unknown.items()):
-            yield f"{group.group}: not known: {REASON_LABELS[reason]} ({count} times)"
+            yield (
+                f"{group.group}: not known: {REASON_LABELS[reason]} ({format_count(count, 'time')})"
+            )
 
 
 def _build_document(report: Report) -> dict[str, Any]:

@@ -89,7 +89,11 @@ def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
         where = ""
         if total == 1 and first.failure and run is not None and not run.moved:
             where = _format_position(run.same)
-        many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
+        many = (
+            f"task {first.number}"
+            if len(failed) == 1
+            else f"{len(failed)} of {format_count(total, 'task')}"
+        )
         yield context.found(
             FindingName.TASK_FAILED,
             Severity.WARNING if running else Severity.CRITICAL,
@@ -128,7 +132,7 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
             key,
-            f"task {number} failed {run.count} times at the same position: "
+            f"task {number} failed {format_count(run.count, 'time')} at the same position: "
             f"{parse_exception_name(run.failure)}{_format_position(stuck)}; restarts will not "
             "help.",
             evidence=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from offsetwatch.formatting import format_moment
+from offsetwatch.formatting import format_count, format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.findings import (
@@ -288,8 +288,8 @@ def _build_unread_rest_offsets_finding(
         FindingName.INPUT_DOWN,
         Severity.WARNING,
         (cluster, None),
-        f"Connect cluster {cluster}: the offsets of {len(views)} connector(s) cannot be read: "
-        f"{views[0][1].last_error or 'no answer'}.",
+        f"Connect cluster {cluster}: the offsets of {format_count(len(views), 'connector')} "
+        f"cannot be read: {views[0][1].last_error or 'no answer'}.",
         subject=f"{REST_OFFSETS} {cluster}",
         evidence=tuple(
             EvidenceItem(connector, view.last_error or "stale")
@@ -300,13 +300,16 @@ def _build_unread_rest_offsets_finding(
 
 def _describe_fallback(context: RuleContext, view: InputView) -> str:
     count = len(find_polled_connectors(context.snapshot, view))
-    return f" The offsets of {count} connector(s) come from REST instead." if count else ""
+    named = format_count(count, "connector")
+    return f" The offsets of {named} come from REST instead." if count else ""
 
 
 def _describe_trouble(view: InputView) -> str:
     unreadable = _select_frozen(view, in_transaction=False)
     if unreadable and view.live:
-        return f"has {len(unreadable)} partition(s) that cannot be read; the others can"
+        return (
+            f"has {format_count(len(unreadable), 'partition')} that cannot be read; the others can"
+        )
     if view.up and view.tail is not None and view.tail.behind:
         return "is written faster than offsetwatch reads it"
     return f"cannot be read: {view.last_error or 'no answer'}"

@@ -29,6 +29,7 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TopicChanged,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.records import IncompleteRead, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.quarantine import (
@@ -411,7 +412,7 @@ def _find_topic_problems(settings: TopicSettings, retention_ms: int | None) -> t
     if settings.in_sync_min > settings.replication:
         problems.append(
             f"nothing can be written to it: min.insync.replicas is {settings.in_sync_min}, and "
-            f"there are {settings.replication} replicas"
+            f"it has {format_count(settings.replication, 'replica')}"
         )
     return tuple(problems)
 
