@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from http import HTTPStatus
@@ -54,6 +55,9 @@ from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow, SourceEndRow
 from offsetwatch.toolbox.suggestions import suggest_name
 
+# Beyond them a person reads nothing in an incident, and drawing thousands of rows takes seconds.
+FINDINGS_PRINTED_MAX: Final = 30
+ROWS_MAX: Final = 60
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
 OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
@@ -241,7 +245,16 @@ def _print_tables(status: StatusDocument) -> None:
     def condition_of(key: tuple[str, str], label: str) -> str | None:
         return format_condition(states.get(key), verdicts.get((Scope.PARTITION, *key, label)))
 
-    output.print_table(
+    def urgency_of(key: tuple[str, str], label: str) -> int:
+        return compute_urgency(states.get(key), verdicts.get((Scope.PARTITION, *key, label)))
+
+    def label_of(flow: _FlowRow, partition: _MirrorRow) -> str:
+        return format_partition_label(
+            {"cluster": flow.source, "partition": partition.partition, "topic": partition.topic}
+        )
+
+    _print_most_urgent(
+        "connector",
         "Connectors",
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
@@ -249,9 +262,16 @@ def _print_tables(status: StatusDocument) -> None:
             for row in rows
         ),
     )
-    sources = [(row.key, partition) for row in rows for partition in row.source_partitions]
+    sources = [
+        (row.key, partition)
+        for row in rows
+        for partition in sorted(
+            row.source_partitions, key=lambda item: urgency_of(row.key, item.label)
+        )
+    ]
     with_ends = any(partition.source_end is not None for _, partition in sources)
-    output.print_table(
+    _print_most_urgent(
+        "source partition",
         "Source offsets",
         (
             *("cluster", "connector", "source partition", "state", "offset"),
@@ -271,7 +291,8 @@ def _print_tables(status: StatusDocument) -> None:
             for key, partition in sources
         ),
     )
-    output.print_table(
+    _print_most_urgent(
+        "partition",
         "Replication",
         (
             *("cluster", "connector", "flow", "topic", "partition#", "state", "replicated#"),
@@ -283,26 +304,20 @@ def _print_tables(status: StatusDocument) -> None:
                 flow.aliases,
                 partition.topic,
                 partition.partition,
-                condition_of(
-                    flow.key,
-                    format_partition_label(
-                        {
-                            "cluster": flow.source,
-                            "partition": partition.partition,
-                            "topic": partition.topic,
-                        }
-                    ),
-                ),
+                condition_of(flow.key, label_of(flow, partition)),
                 partition.replicated if partition.lag_position is None else partition.lag_position,
                 partition.log_end,
                 partition.lag_records,
                 output.format_age(partition.lag_seconds),
             )
             for flow in flows
-            for partition in flow.partitions
+            for partition in sorted(
+                flow.partitions, key=lambda item: urgency_of(flow.key, label_of(flow, item))
+            )
         ),
     )
-    output.print_table(
+    _print_most_urgent(
+        "group",
         "Failover",
         ("cluster", *api.FAILOVER_HEADINGS),
         (
@@ -311,7 +326,8 @@ def _print_tables(status: StatusDocument) -> None:
             for group in flow.groups
         ),
     )
-    output.print_table(
+    _print_most_urgent(
+        "partition",
         "Sinks",
         (
             *("cluster", "connector", "state", "topic", "partition#", "committed#"),
@@ -339,6 +355,17 @@ def _format_source_end(end: SourceEndRow | None) -> tuple[str | None, str | None
     if end is None:
         return None, None
     return format_source_lag(end), output.format_age(end.lag_seconds)
+
+
+def _print_most_urgent(
+    noun: str, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> None:
+    """Print the first ROWS_MAX rows of a table, which are the most urgent, and count the others."""
+    rows = list(rows)
+    output.print_table(title, columns, rows[:ROWS_MAX])
+    if len(rows) > ROWS_MAX:
+        more = format_count(len(rows) - ROWS_MAX, f"more {noun}")
+        output.print_lines(f"{more}, none of them more urgent: -o json has all", ())
 
 
 def print_connectors_status(
@@ -459,7 +486,10 @@ def check_health(config_path: Path) -> int:
         output.print_error(f"no daemon answers: {exc}")
         return UNREACHABLE
     if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        output.print_error(f"{find_daemon_address(loaded)} does not know us: see own_access")
+        output.print_error(
+            f"{find_daemon_address(loaded)} denies access: set own_access to credentials that its "
+            "web_config_file accepts (docs/web-config.md)"
+        )
         return UNAUTHORISED
     if answer.status != HTTPStatus.OK:
         output.print_error(answer.body.decode(errors="replace").strip())
@@ -479,8 +509,12 @@ def is_loud(finding: FindingRow) -> bool:
 
 def print_findings(findings: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
     """Print the findings, the worst first, each with its evidence and the next command to run."""
-    output.print_lines(f"Findings, by {by}" if findings else f"Nothing is found wrong, by {by}", ())
-    for finding in findings:
+    counts = Counter(str(finding.severity) for finding in findings)
+    counted = ", ".join(f"{count} {severity}" for severity, count in counts.items())
+    output.print_lines(
+        f"Findings ({counted}), by {by}" if findings else f"Nothing is found wrong, by {by}", ()
+    )
+    for finding in findings[:FINDINGS_PRINTED_MAX]:
         since = output.format_moment(finding.since)
         details = [f"{_format_subject(finding)}: {finding.name} since {since}"]
         if finding.next_command:
@@ -488,6 +522,10 @@ def print_findings(findings: Sequence[FindingRow], by: str, left_out: int = 0) -
         if finding.evidence:
             details.append(format_evidence(finding.evidence))
         output.print_entry(str(finding.severity), finding.summary, details)
+    folded = len(findings) - FINDINGS_PRINTED_MAX
+    if folded > 0:
+        more = format_count(folded, "more finding")
+        output.print_lines(f"{more}, none of them more severe: -o json has them", ())
     if left_out:
         output.print_error(
             f"{format_count(left_out, 'more finding is', 'more findings are')} not listed, none of "

@@ -176,7 +176,7 @@ def test_a_process_ends_with_0_at_ctrl_c(tmp_path, daemon):
         assert process.stdout is not None
         drawn = 0
         for line in process.stdout:
-            drawn += line.startswith("Findings, by the daemon")
+            drawn += line.startswith("Findings (")
             if drawn == 2:
                 process.send_signal(signal.SIGINT)
                 break

@@ -7,9 +7,14 @@ from pathlib import Path
 import click
 from msgspec import structs
 
+from offsetwatch import documents
 from offsetwatch.cli.common.options import config_option
 from offsetwatch.cli.inspect import status
+from offsetwatch.model.connectors import Task
 from offsetwatch.serve.documents.findings import build_finding_row, build_judgement_row
+from offsetwatch.serve.documents.status import encode_status
+from tests.browser.worlds import many
+from tests.changed import replace
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 
@@ -49,3 +54,31 @@ def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(c
         assert f"next: offsetwatch explain mm2 --connect lab{more}" in [
             line.strip() for line in lines
         ]
+
+
+def test_of_two_thousand_connectors_the_failed_ones_come_first_and_the_others_are_counted(capsys):
+    count, failed = 2000, 40
+    snapshot = many(count)
+    connectors = tuple(
+        replace(connector, tasks=(Task(0, "failed"),)) if number % 50 == 7 else connector
+        for number, connector in enumerate(snapshot.connectors)
+    )
+    body = encode_status(replace(snapshot, connectors=connectors))
+    status._print_tables(documents.decode(body, status.StatusDocument))
+    lines = capsys.readouterr().out.splitlines()
+    rows = lines[2 : 2 + status.ROWS_MAX]
+    assert [" FAILED " in row for row in rows] == [number < failed for number in range(len(rows))]
+    assert lines[2 + status.ROWS_MAX] == (
+        "1940 more connectors, none of them more urgent: -o json has all"
+    )
+    assert "1940 more source partitions, none of them more urgent: -o json has all" in lines
+    assert len(lines) < 3 * status.ROWS_MAX
+
+
+def test_of_many_findings_the_first_are_printed_and_all_are_counted(capsys):
+    rows = [build_finding_row(FOUND)] * (status.FINDINGS_PRINTED_MAX + 1)
+    status.print_findings(rows, "the daemon")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Findings ({len(rows)} critical), by the daemon"
+    assert lines[-1] == "1 more finding, none of them more severe: -o json has them"
+    assert sum(line.startswith("critical") for line in lines) == status.FINDINGS_PRINTED_MAX
