@@ -24,11 +24,16 @@ from offsetwatch.errors import (
     ConfigError,
     HistoryError,
     RemedyError,
+    ResponseTimeout,
     SettingsRefused,
+    TargetUnreachable,
 )
 
 _DISK_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 USAGE, DENIED, UNAUTHORISED, UNREACHABLE, BUG = 2, 3, 6, 7, 70
+_UNREACHABLE_ADVICE = (
+    "`offsetwatch doctor`, with the same --config, checks each cluster and says what to do"
+)
 INTERRUPTED = 130  # by Ctrl-C, as shells count
 
 
@@ -70,6 +75,8 @@ def main() -> None:
         output.print_error(*exc.mistakes)
         sys.exit(USAGE)
     except ClientError as exc:
+        if type(exc) in {TargetUnreachable, ResponseTimeout} and exc.advice is None:
+            exc.advice = _UNREACHABLE_ADVICE
         output.print_client_error(exc)
         codes: dict[type[ClientError], int] = {AccessDenied: UNAUTHORISED, SettingsRefused: USAGE}
         sys.exit(codes.get(type(exc), UNREACHABLE))

@@ -74,7 +74,8 @@ def _open_connect_cluster(options: ConnectorChangeOptions) -> Iterator[RestOffse
     name = options.connect_cluster
     if name is None:
         if len(known) != 1:
-            raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
+            names = ", ".join(known) or f"{options.config_path} has none with a url"
+            raise ConfigError((f"--connect: name the Connect cluster: {names}",))
         (name,) = known
     if name not in known:
         right = suggest_name(name, known, "known")

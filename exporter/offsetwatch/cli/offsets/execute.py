@@ -262,7 +262,7 @@ def confirm_by_name(name: str, *, yes: bool, of: str = "connector") -> bool:
     sys.stderr.flush()
     if sys.stdin.readline().strip() == name:
         return True
-    output.print_error("that is not its name: nothing was done")
+    output.print_error("that is not its name: nothing was done; run it again, and type it exactly")
     return False
 
 

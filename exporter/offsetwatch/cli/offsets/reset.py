@@ -15,6 +15,7 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
     TIME_HELP,
     WholeNumber,
+    add_config_option,
     change_options,
     combine_options,
     parse_span,
@@ -35,6 +36,7 @@ from offsetwatch.cli.offsets.offset_store import (
 )
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import format_command
 from offsetwatch.model.connectors import Connector, ConnectorSettings
 from offsetwatch.toolbox.change import ConnectorChangeRequest, PreparedChange
 from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
@@ -295,7 +297,14 @@ def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: 
     find_connect(config, where.connect)
     body = asof.build_restoring_patch(config, moment, where.connect, connector)
     if body is None:
-        output.print_error("the tables do not contain all of it: nothing was changed")
+        command = format_command(
+            *("history", "as-of", "--time", moment, "--connector", connector),
+            *("--connect", where.connect),
+        )
+        output.print_error(
+            "the tables do not contain all of it: nothing was changed; "
+            f"{add_config_option(command)} prints what is missing"
+        )
         return execute.DENIED
     document = parse_document(body, patch_of=connector)
     assert isinstance(document, OffsetsDocument)  # of what Connect itself once wrote

@@ -199,7 +199,8 @@ def build_unknown_plan_error(plan_id: str) -> ConfigError:
 
 def _report_stale_hash(sha256: str) -> int:
     output.print_error(
-        f"this is another plan than the one of that hash: {sha256}; nothing was approved"
+        f"--sha256: the plan now has another hash, {sha256}: nothing was approved. Read it again, "
+        "above, before you approve it"
     )
     return CHANGED
 

@@ -107,7 +107,9 @@ def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> Non
         body = path.read_bytes()
         entries = backups.parse_entries(body)
     except (OSError, msgspec.DecodeError) as exc:
-        raise ConfigError((f"{file} cannot be read as a backup: {exc}",)) from exc
+        raise ConfigError(
+            (f"{file} cannot be read as a backup: {exc}; `backup list` names them",)
+        ) from exc
     if output_format is not OutputFormat.TABLE:
         sys.stdout.write(body.decode())
         return

@@ -182,7 +182,9 @@ def open_plan_inputs(
         return
     loaded = access.loaded
     if loaded is None:
-        raise ConfigError(("--config: a plan is made of what it names",))
+        raise ConfigError(
+            ("--config: needed, as a plan is made from the clusters of the file: -c FILE",)
+        )
     execute.require_journal_folder(access.folder)
     configure_logging("error", "console")
     with inspect_for_connector(loaded, timeout_s, key) as inspection:
@@ -348,7 +350,10 @@ def _report_refusal(
             print_refusal(answer)
             return DENIED
         case KeyReused():
-            output.print_error(f"something else was requested before with the key {request.key}")
+            output.print_error(
+                f"--key {request.key}: something else was requested with it before: use another "
+                "key, or leave it out"
+            )
             return CHANGED
         case RequestTargetNotFound():
             what = "" if request.backup is None else f", or no backup {request.backup}"

@@ -29,6 +29,7 @@ from offsetwatch.cli.plans.service_access import (
     open_service,
 )
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import PROGRAM
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.factory import open_remediation_driver
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
@@ -99,7 +100,10 @@ def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> int:
         if history is None:
             raise build_unknown_plan_error(plan_id)
         if not history.status.has_begun:
-            output.print_error(f"plan {plan_id} was never begun ({history.status.value})")
+            output.print_error(
+                f"plan {plan_id} was never begun ({history.status.value}): there is nothing to "
+                f"recover; `{PROGRAM} plan show {plan_id}` says what can be done"
+            )
             return OK
         progress = replay_records(journal.records(plan_id), EngineLimits())
         if progress.ended is not None:
@@ -180,7 +184,10 @@ def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
         output.print_error(f"plan {plan_id} is closed; {name} was left as it is")
         return OK
     if row.state.is_open:
-        output.print_error(f"another process works on plan {plan_id}: nothing was done")
+        output.print_error(
+            f"another process works on plan {plan_id}: nothing was done; `{PROGRAM} plan show "
+            f"{plan_id}` shows how far it is"
+        )
         return DENIED
     over = "over already" if row.state.has_begun else "never begun"
     output.print_error(f"plan {plan_id} was {over} ({row.state})")

@@ -132,7 +132,16 @@ def pause_remediation(
     elif until is not None:
         end = parse_time(until, now, "--until")
     if end is not None and end <= now:
-        raise ConfigError((f"{output.format_moment(end)} is over already: nothing is paused",))
+        option = "--for" if until is None else f"--until {until}"
+        raise ConfigError(
+            (
+                (
+                    f"{option}: {output.format_moment(end)} is over already, so nothing is paused: "
+                    "name "
+                    "a later end, as in --for 30m"
+                ),
+            )
+        )
     with open_service(access) as session:
         before = session.service.switches().pause
         session.service.pause(end, session.by, because)
@@ -187,5 +196,8 @@ def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
         answer = session.service.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):
             there = ", ".join(breaker.scope for breaker in session.service.switches().breakers)
-            raise ConfigError((f"no breaker of {scope} is open ({there or 'none is'})",))
+            right = f"open: {there}" if there else "none is open"
+            raise ConfigError(
+                (f"no breaker of {scope} is open: `breaker list` shows them ({right})",)
+            )
     output.print_error(f"the breaker of {scope} is closed")

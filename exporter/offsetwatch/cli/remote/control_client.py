@@ -471,5 +471,5 @@ class RemoteRemediationService:
 
 def _format_plan_path(plan_id: str) -> str:
     if not _PLAN_ID.fullmatch(plan_id):
-        raise ConfigError((f"{plan_id}: that is no plan's id",))
+        raise ConfigError((f"{plan_id}: that is no plan's id; `plan list` prints them",))
     return f"/plans/{plan_id}"

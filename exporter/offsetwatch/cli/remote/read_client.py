@@ -45,6 +45,9 @@ from offsetwatch.errors import (
 )
 
 BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+_NO_DAEMON_ADVICE: Final = (
+    "check the address, and that the daemon runs there: `offsetwatch healthcheck` on its host"
+)
 _CERTIFICATE_END: Final = "-----END CERTIFICATE-----"
 
 
@@ -90,7 +93,7 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
         answer = connection.getresponse()
         body = answer.read(BODY_BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as exc:
-        raise TargetUnreachable(where, str(exc) or type(exc).__name__) from exc
+        raise TargetUnreachable(where, str(exc) or type(exc).__name__, _NO_DAEMON_ADVICE) from exc
     finally:
         connection.close()
     if len(body) > BODY_BYTES_MAX:

@@ -185,7 +185,10 @@ def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
 def _require_last_read_time(base: Path) -> float:
     last_read = find_last_read_time(base)
     if last_read is None:
-        raise HistoryError(f"{base} holds no commit yet: there is nothing to learn from")
+        raise HistoryError(
+            f"{base} holds no commit yet: there is nothing to learn from before "
+            "`offsetwatch history run --available-now`"
+        )
     return last_read
 
 

@@ -47,7 +47,10 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
     """Finish a killed silver run, sort and vacuum the tables, count bronze. Raises HistoryError."""
     now = clock or SystemClock()
     if not reader.has_tables(base, (BRONZE_RECORDS,)):
-        raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
+        raise HistoryError(
+            f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain before "
+            "`offsetwatch history run`; history.path names the folder"
+        )
     present = [table for table in TABLES if reader.has_tables(base, (table,))]
     today = to_utc(now.now()).date()
     with hold_run_lock(base, now):

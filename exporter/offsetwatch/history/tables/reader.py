@@ -254,8 +254,10 @@ def open_table(base: Path, table: Table) -> DeltaTable:
         with translate_damage(base, table):
             return DeltaTable(str(table.at(base)))
     except TableNotFoundError as exc:
-        message = f"{base} holds no {table.path}: the history pipeline has not run there yet"
-        raise HistoryError(message) from exc
+        raise HistoryError(
+            f"{base} holds no {table.path}: the history pipeline has not run there yet. "
+            "`offsetwatch history run --available-now` fills it; history.path names the folder"
+        ) from exc
 
 
 @contextmanager

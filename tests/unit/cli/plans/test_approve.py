@@ -174,7 +174,7 @@ def test_another_plan_than_the_one_that_was_inspected_is_not_approved(bench):
     bench.proposed()
     done = approved(bench, "--yes", "--sha256", "0" * 64)
     assert done.exit_code == 4
-    assert "another plan" in done.stderr
+    assert "another hash" in done.stderr
     assert state(bench) is PlanStatus.PROPOSED
 
 
