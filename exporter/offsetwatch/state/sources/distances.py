@@ -18,6 +18,7 @@ from offsetwatch.decode.offset_order import (
     parse_gtids,
     read_long,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import DatabaseSettings
 from offsetwatch.model.source_ends import (
     BinlogFile,
@@ -333,7 +334,7 @@ def _find_purged(read: GtidSet, end: MysqlEnd, *, begun: bool) -> str | None:
     count = shared.count_missing(read) - begun
     if count <= 0:
         return None
-    return f"the server has removed {count} transaction(s) that it has not read"
+    return f"the server has removed {format_count(count, 'transaction')} that it has not read"
 
 
 def measure_column(fields: Fields, column: ColumnEnd) -> Distance:
