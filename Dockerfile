@@ -21,7 +21,7 @@ RUN /build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /whe
 # each start and each health check.
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     /build/bin/pip --python /opt/offsetwatch/bin/python install --quiet --no-compile \
-        --constraint constraints.txt /wheel/*.whl \
+        --constraint constraints.txt "$(echo /wheel/*.whl)[postgresql,mysql,sql]" \
     && /opt/offsetwatch/bin/python -m compileall -q --invalidation-mode unchecked-hash \
         /opt/offsetwatch/lib \
     && mkdir -p /opt/offsetwatch/share/doc/offsetwatch \

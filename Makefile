@@ -155,7 +155,7 @@ image:
 CYCLONEDX_MAVEN := org.cyclonedx:cyclonedx-maven-plugin:2.9.1
 sbom: $(STAMP)
 	@set -e; mkdir -p build; for target in daemon pipeline; do \
-		case $$target in daemon) wanted=.;; pipeline) wanted='.[history]';; esac; \
+		case $$target in daemon) wanted='.[postgresql,mysql,sql]';; pipeline) wanted='.[postgresql,mysql,sql,history]';; esac; \
 		$(BIN)/python -m venv --without-pip --clear build/sbom-venv; \
 		$(BIN)/python -m pip --python build/sbom-venv install --quiet -c constraints.txt "$$wanted"; \
 		$(BIN)/cyclonedx-py environment --output-reproducible \

@@ -11,8 +11,11 @@ import httpx
 import pytest
 
 from offsetwatch.cli.inspect import diagnosis
+from offsetwatch.cli.inspect.source_diagnosis import check_source_end
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.inspector import TopicShape
+from offsetwatch.config.schema.sources import Source
+from offsetwatch.model.source_ends import MysqlEnd, PostgresqlEnd, ReplicationSlot, SourceEnd
 from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -28,6 +31,11 @@ from offsetwatch.remedy.model.plan import (
 
 PAGE = (Path(__file__).parents[2] / "docs" / "acls.md").read_text()
 COMMANDS = re.findall(r"^    (kafka-acls .*)$", PAGE, re.MULTILINE)
+SECTIONS_OF_KAFKA = [
+    section
+    for section in re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    if section not in {"Connect's REST API", "Databases"}
+]
 # What kafka-acls takes for each kind of resource (KIP-11 and its successors).
 OPERATIONS = {
     "--topic": {
@@ -72,11 +80,32 @@ def test_the_page_grants_no_more_than_doctor_requests(operation: str):
     assert verdicts(granted - {operation}, {"Describe"}) != ["ok", "ok"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("postgresql", PostgresqlEnd(1, {"cdc": ReplicationSlot("cdc", None, active=True)})),
+        ("mysql", MysqlEnd(mariadb=True, server_id=1, gtids="0-1-1")),
+        ("mysql", MysqlEnd(mariadb=False, server_id=1, gtids="")),
+    ],
+)
+def test_the_page_has_every_right_on_a_database_that_doctor_misses(kind: str, end: SourceEnd):
+    source = Source.model_validate(
+        {"name": "shop", "kind": kind, "connectors": [{"connect": "lab"}]}
+    )
+    section = PAGE.split("\n## Databases\n")[1]
+    missing = [line.advice for line in check_source_end(source, "u", end) if line.verdict == "warn"]
+    assert missing
+    for advice in missing:
+        granted = re.match(r"GRANT (?:EXECUTE ON FUNCTION )?([\w() ]+?) (?:ON \*\.\* )?TO ", advice)
+        assert granted is not None, advice
+        assert f"`{granted[1]}`" in section, advice
+
+
 def test_without_describe_on_groups_doctor_says_so():
     assert "fail" in verdicts(rights("Watching", "topic: offsets topic"), set())
 
 
-@pytest.mark.parametrize("section", re.findall(r"^## (.*)$", PAGE, re.MULTILINE)[:-1])
+@pytest.mark.parametrize("section", SECTIONS_OF_KAFKA)
 def test_every_right_is_one_that_kafka_knows_and_says_what_is_lost_without_it(section: str):
     result = list(rows(section))
     assert result

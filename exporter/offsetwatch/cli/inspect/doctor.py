@@ -33,7 +33,9 @@ from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.inspect import diagnosis
 from offsetwatch.cli.inspect.diagnosis import CheckVerdict, DoctorCheck, report_failed_check
+from offsetwatch.cli.inspect.source_diagnosis import check_source_connectors, check_source_end
 from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock, reader_of
+from offsetwatch.clients.databases import build_source_reader, find_user
 from offsetwatch.clients.http.auth import TlsContext, UnusableCredentials
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, detect_release
@@ -41,12 +43,14 @@ from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, rea
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.daemon.remediation import build_replica_settings
 from offsetwatch.decode.rest_answers import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
 from offsetwatch.formatting import format_count
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.internal_topics import TopicMemory, read_topic_facts
+from offsetwatch.ingest.source_ends import find_request
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
@@ -66,7 +70,7 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
 from offsetwatch.remedy.replicas.replica import ReplicaSettings
 from offsetwatch.serve.documents.status import list_unread_inputs
 from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
-from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 
 OK, FINDINGS, UNREACHABLE = 0, 1, 7
 WIDTH: Final = 100
@@ -88,8 +92,8 @@ CheckFunction = Callable[[], Iterable[DoctorCheck]]
 @output_options
 @timeout_option()
 def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> int:
-    """Check every cluster and worker, read-only, and print what to fix. Exit code 1 with warnings
-    or failures, 7 if something does not answer.
+    """Check every cluster, worker and source, read-only, and print what to fix. Exit code 1 with
+    warnings or failures, 7 if something does not answer.
     """
     loaded = config.load(config_path)
     configure_logging("error", "console")
@@ -194,7 +198,9 @@ class Doctor:
                 snapshot = inspection.snapshot
                 lines = list(self._check_inputs(snapshot))
         except SettingsRefused as exc:
-            return [report_failed_check(_CATCH_UP, "inputs", exc)]
+            refused = report_failed_check(_CATCH_UP, "inputs", exc)
+            return [refused, *self._check_sources(EMPTY_SNAPSHOT)]
+        lines += self._check_sources(snapshot)
         lines += self._all(
             [
                 (f"kafka {name}", partial(self._check_topics, name, snapshot))
@@ -206,6 +212,25 @@ class Doctor:
         newest += (sync.at for sync in snapshot.syncs)
         lines.append(diagnosis.check_record_clock(max(newest, default=None), snapshot.at))
         return lines
+
+    def _check_sources(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
+        return self._all(
+            (f"source {source.name}", partial(self._check_source, source, snapshot))
+            for source in self._config.sources
+        )
+
+    def _check_source(self, source: Source, snapshot: Snapshot) -> Iterator[DoctorCheck]:
+        end, error = None, None
+        with closing(build_source_reader(source)) as reader:
+            try:
+                end = reader.read(find_request(snapshot.source_requests, source.name))
+            except ClientError as exc:
+                error = exc
+        if end is not None:
+            yield from check_source_end(source, find_user(source), end)
+        yield from check_source_connectors(source, self._listed, end, snapshot.source_ends)
+        if error is not None:
+            raise error
 
     def _all(self, checks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
         """Run checks in parallel, each within its time limit, and yield their lines."""

@@ -6,5 +6,6 @@ at the first read.
 """
 
 from offsetwatch.clients.databases.reader import READ_TIMEOUT_S, SourceReader, build_source_reader
+from offsetwatch.clients.databases.settings import find_user
 
-__all__ = ["READ_TIMEOUT_S", "SourceReader", "build_source_reader"]
+__all__ = ["READ_TIMEOUT_S", "SourceReader", "build_source_reader", "find_user"]

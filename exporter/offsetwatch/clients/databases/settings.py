@@ -61,6 +61,12 @@ def read_dsn(source: Source) -> tuple[str, DatabaseUrl] | None:
         ) from None
 
 
+def find_user(source: Source) -> str | None:
+    """Return the user of the connection; None if the source has none. Raises SettingsRefused."""
+    dsn = read_dsn(source)
+    return source.user if dsn is None else dsn[1].user
+
+
 def read_source_secret(source: Source, name: str) -> str | None:
     """Return `dsn` or `password`, or the text of its file; None for neither.
 

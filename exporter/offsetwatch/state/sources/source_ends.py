@@ -54,7 +54,7 @@ from offsetwatch.state.sources.distances import (
 )
 
 HIDDEN_RETENTION_S: Final = 86_400.0
-_DIALECTS: Final = {
+DIALECTS: Final = {
     SourceKind.POSTGRESQL: DEBEZIUM_POSTGRES.name,
     SourceKind.MYSQL: DEBEZIUM_MYSQL.name,
     SourceKind.SQL: JDBC.name,
@@ -369,7 +369,7 @@ class SourceEnds:
         """Yield each partition that reads a configured source, with the connector's settings."""
         by_dialect: dict[str, list[_Source]] = {}
         for source in self._sources.values():
-            by_dialect.setdefault(_DIALECTS[source.of.kind], []).append(source)
+            by_dialect.setdefault(DIALECTS[source.of.kind], []).append(source)
         for view in partitions:
             for source in by_dialect.get(view.dialect, ()):
                 wants = source.of.wants.get(view.connect_cluster)
