@@ -270,7 +270,11 @@ def _targets() -> list[Target]:
             _or(FindingsRegister(JudgeSettings()).recall, ValueError),
         ),
         ("memory_of_notices", [(entry,)], _or(_noticed)),
-        ("findings", [(findings.encode_findings(full()),)], _or(findings.decode_findings)),
+        (
+            "findings",
+            [(findings.encode_findings(full()),)],
+            _or(partial(msgspec.json.decode, type=findings.Told), broken, UnicodeDecodeError),
+        ),
         (
             "quarantine_files",
             [(b"".join(build_file_lines(_RECORD, _ABOUT, 1.0)),)],

@@ -198,11 +198,3 @@ def build_judgement_row(judgement: Judgement) -> JudgementRow:
         since=Moment(judgement.since),
         evidence=judgement.evidence,
     )
-
-
-def decode_findings(body: bytes) -> Told | None:
-    """Decode the answer of a daemon; None if it is no such document."""
-    try:
-        return documents.decode(body, Told)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
