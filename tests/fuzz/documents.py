@@ -19,6 +19,7 @@ from offsetwatch.cli.remote.control_client import (
 )
 from offsetwatch.clients.kafka.inspector import parse_api_versions
 from offsetwatch.config import properties
+from offsetwatch.documents import decode as decode_document
 from offsetwatch.errors import ClientError, JournalDamaged, MalformedResponse
 from offsetwatch.judge.findings.register import FindingsRegister
 from offsetwatch.judge.judge import SnapshotJudge
@@ -273,7 +274,12 @@ def _targets() -> list[Target]:
         (
             "findings",
             [(findings.encode_findings(full()),)],
-            _or(partial(msgspec.json.decode, type=findings.Told), broken, UnicodeDecodeError),
+            _or(
+                lambda raw: decode_document(raw, findings.Told),
+                broken,
+                UnicodeDecodeError,
+                RecursionError,
+            ),
         ),
         (
             "quarantine_files",

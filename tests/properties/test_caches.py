@@ -40,7 +40,7 @@ def forget(world: World) -> None:
     replication._known_positions.clear()
     replication._views._views.clear()
     replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
-    for cluster in book._sites.values():
+    for cluster in book._clusters.values():
         cluster._joined = TupleMemo()
         cluster._homes, cluster._layout, cluster._wanted_histories = Memo(), Memo(), Memo()
         cluster._superseded.clear()

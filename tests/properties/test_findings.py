@@ -113,8 +113,8 @@ def test_what_is_not_inspected_again_would_be_observed_the_same(events):
         plays[1].register._memory.falls._before = None
         assert plays[0].evaluate() == plays[1].evaluate()
         first, second = (item.register._memory.falls for item in plays)
-        assert (first.recopies, first._stands, first.meant) == (
+        assert (first.recopies, first._positions, first.meant) == (
             second.recopies,
-            second._stands,
+            second._positions,
             second.meant,
         )

@@ -85,7 +85,7 @@ class Discovery:
         self._open_reader = open_reader
         self._put = put
         self._clock = clock
-        self._settled: dict[str, KafkaTopic] = {}
+        self._decided: dict[str, KafkaTopic] = {}
         self._listing: set[str] = set()
         self._retry_at: dict[str, float] = {}
         self._pause_s: dict[str, float] = {}
@@ -103,7 +103,7 @@ class Discovery:
         """
         if connect.kafka is None:
             return  # REST is all there is
-        if connect.name in self._settled:
+        if connect.name in self._decided:
             self._notice_loss(connect, snapshot)
         elif connect.offsets_topic is not None:
             self._settle(connect.name, KafkaTopic(connect.home, connect.offsets_topic))
@@ -182,7 +182,7 @@ class Discovery:
 
         It may have been the only match just because the right topic had no offsets yet.
         """
-        topic, sources = self._settled[connect.name], _list_source_connectors(connect, snapshot)
+        topic, sources = self._decided[connect.name], _list_source_connectors(connect, snapshot)
         if connect.offsets_topic is not None or not sources:
             return
         if not self._due(f"compare {connect.name}", COMPARE_S):
@@ -228,7 +228,7 @@ class Discovery:
             clock=self._clock,
             copied_as=copied_as,
         )
-        for owner, theirs in self._settled.items():
+        for owner, theirs in self._decided.items():
             # Two Connect clusters must not share an offsets topic; if the one found is another's, a
             # connector of the same name led us there.
             if theirs == topic and owner != connect.name:
@@ -241,14 +241,14 @@ class Discovery:
     def _settle(self, connect_cluster: str, topic: KafkaTopic, *before: InputRetired) -> None:
         observation = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
         if self._put((*before, observation)):
-            self._settled[connect_cluster] = topic
+            self._decided[connect_cluster] = topic
             self._pause_s.pop(connect_cluster, None)
             self._retry_at[f"compare {connect_cluster}"] = self._clock.now() + COMPARE_S
             _log.info("offsets_topic_found", connect_cluster=connect_cluster, topic=str(topic))
 
     def _notice_loss(self, connect: Connect, snapshot: Snapshot) -> None:
         """Notice a deleted topic that was found, not configured; it may be found elsewhere."""
-        topic = self._settled[connect.name]
+        topic = self._decided[connect.name]
         if connect.offsets_topic is not None:
             return
         # While it is live this may be a leader election: three missed attempts decide.
@@ -263,7 +263,7 @@ class Discovery:
 
     def _lose(self, connect: Connect, topic: KafkaTopic, detail: str) -> None:
         if self._put((OffsetsTopicLost(connect_cluster=connect.name),)):
-            del self._settled[connect.name]
+            del self._decided[connect.name]
             _log.warning(
                 "offsets_topic_lost", connect_cluster=connect.name, topic=str(topic), detail=detail
             )

@@ -86,7 +86,7 @@ class Remediation:
         self._folder = folder
         self._clock = clock
         self._config: Config | None = None
-        self._turn: _RemediationRun | None = None
+        self._current_run: _RemediationRun | None = None
 
     def follow(self, config: Config) -> None:
         """Use this configuration from now on.
@@ -101,7 +101,7 @@ class Remediation:
             return
         before = self.stop()
         self._config = config
-        self._turn = run = _RemediationRun()
+        self._current_run = run = _RemediationRun()
         run.thread = start_supervised_thread(
             THREAD_NAME, lambda: self._run(config, run, before), run.stop
         )
@@ -111,7 +111,7 @@ class Remediation:
 
         Returns the thread if it has not ended yet because it still waits for an answer.
         """
-        run = self._turn
+        run = self._current_run
         if run is None or run.thread is None:
             return None
         run.deadline = time.monotonic() + STOP_S
@@ -121,7 +121,7 @@ class Remediation:
 
     def wake(self, hint: AlertHint) -> None:
         """Check the connector of an alert soon. Thread-safe."""
-        agent = None if self._turn is None else self._turn.agent
+        agent = None if self._current_run is None else self._current_run.agent
         if agent is not None:
             agent.wake(hint.connect_cluster, hint.connector)
 
@@ -332,17 +332,17 @@ class ConnectStateReaders:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._made: dict[str, ConnectClient] = {}
+        self._clients: dict[str, ConnectClient] = {}
 
     def of(self, connect: str) -> ConnectClient:
         """Return the client of a Connect cluster. Raises RemoteRefusal if it is not configured."""
-        if connect not in self._made:
-            self._made[connect] = ConnectClient(find_connect_cluster(self._config, connect))
-        return self._made[connect]
+        if connect not in self._clients:
+            self._clients[connect] = ConnectClient(find_connect_cluster(self._config, connect))
+        return self._clients[connect]
 
     def close(self) -> None:
         """Close all connections."""
-        for client in self._made.values():
+        for client in self._clients.values():
             client.close()
 
 

@@ -239,7 +239,7 @@ class Tail:
         try:
             ends = self._readable_ends(self._partitions)
             self._frozen = self._transactions.held(ends)
-            self._note_standing(reader, ends)
+            self._note_progress(reader, ends)
         except ClientError as exc:
             self._failed(exc)
         else:
@@ -248,7 +248,7 @@ class Tail:
                 if not end.high:
                     self._advance(partition.partition, 0)
 
-    def _note_standing(
+    def _note_progress(
         self, reader: TailReader, ends: Mapping[TopicPartition, ReadableEnd]
     ) -> None:
         """Note partitions that deliver no records, and reopen the unreadable ones that are due."""
@@ -342,7 +342,7 @@ class Tail:
             # Made anew with fewer partitions, it has no ends where we would ask for them.
             ends = self._readable_ends(partitions) if current == shape else {}
             if current == shape:
-                self._note_standing(reader, ends)
+                self._note_progress(reader, ends)
         except ClientError as exc:
             self._failed(exc)
             return

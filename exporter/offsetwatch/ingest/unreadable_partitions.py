@@ -50,7 +50,7 @@ class UnreadablePartitions:
         self._troubles: dict[int, _PartitionFailure] = {}
         self._unasked: set[int] = set()  # their ends were refused
         self._late: dict[int, int | None] = {}  # partition -> where its first reading ends
-        self._standing_since: dict[int, float] = {}
+        self._unmoved_since: dict[int, float] = {}
 
     def to_ask(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return the partitions whose ends may be requested now."""
@@ -88,7 +88,7 @@ class UnreadablePartitions:
 
     def note_moved(self, partition: int) -> None:
         """Clear the error of a partition of which a record or an end was read."""
-        self._standing_since.pop(partition, None)
+        self._unmoved_since.pop(partition, None)
         if partition not in self._unasked:
             self._troubles.pop(partition, None)
 
@@ -101,9 +101,9 @@ class UnreadablePartitions:
         now = self._clock.now()
         for partition, remaining in behind.items():
             if remaining <= 0 or not drained:
-                self._standing_since.pop(partition.partition, None)
+                self._unmoved_since.pop(partition.partition, None)
                 continue
-            since = self._standing_since.setdefault(partition.partition, now)
+            since = self._unmoved_since.setdefault(partition.partition, now)
             if partition.partition not in self._troubles and now - since >= UNREADABLE_S:
                 silent = ResponseTimeout(str(self._topic), "its records do not come")
                 self._troubles[partition.partition] = _PartitionFailure(silent, since, now)

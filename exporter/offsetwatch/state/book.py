@@ -120,7 +120,7 @@ class Book:
         self._addresses = dict(kafkas)
         self._brokers = BrokerAddresses()
         self._inputs = Inputs(stale_after_s)
-        self._sites = {
+        self._clusters = {
             cluster.name: ConnectClusterState(
                 cluster, self._inputs, source_partitions_max, interval_s
             )
@@ -129,13 +129,13 @@ class Book:
         self._wants_connector = {cluster.name: cluster.wants_connector for cluster in clusters}
         self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
-        self._replication = Replication(self._sites, self._inputs, interval_s)
+        self._replication = Replication(self._clusters, self._inputs, interval_s)
         self._failover = FailoverGroups(
             self._inputs,
             self._replication,
-            lambda name, topic: self._sites[name].of.wants_topic(topic),
+            lambda name, topic: self._clusters[name].of.wants_topic(topic),
         )
-        self._sinks = Sinks(self._sites, self._inputs)
+        self._sinks = Sinks(self._clusters, self._inputs)
         self._interval_s = interval_s
         self._source_ends = SourceEnds((), self._inputs, interval_s)
         self._probes: Counter[str] = Counter()
@@ -147,18 +147,18 @@ class Book:
         self._control = ControlRequestsCounted((), ())
         self._remedies: RemediationReported | None = None
         self._replica: ReplicaReported | None = None
-        self._checks = RestConsistencyChecks(self._sites)
+        self._checks = RestConsistencyChecks(self._clusters)
         self._index_parts: IndexParts = {}
         self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
         self._histories: TupleMemo[StateHistory] = TupleMemo()
         self._budget = ConnectorSeriesBudget(series.per_connector)
         self._series = TotalSeriesBudget(series)
         self._readiness = Readiness(
-            self._sites, self._inputs, self._replication, self._failover, self._sinks
+            self._clusters, self._inputs, self._replication, self._failover, self._sinks
         )
         self._connectors: Memo[tuple[ConnectorView, ...]] = Memo()
         self._layout: Memo[object] = Memo()
-        self._remembered_sites: dict[str, PersistedConnectCluster] = {}
+        self._remembered_clusters: dict[str, PersistedConnectCluster] = {}
         self._topology = Topology(offsets_topics=(), flows=())
         self._handlers: dict[type, Callable[[Any, float], None]] = {
             TailRead: self._apply_tail,
@@ -211,12 +211,12 @@ class Book:
 
     def prepare(self) -> None:
         """Build views ahead of the next snapshot. It is never required."""
-        for cluster in self._sites.values():
+        for cluster in self._clusters.values():
             cluster.prepare()
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
-        listed_again = [cluster.apply(read, now) for cluster in self._sites.values()]
+        listed_again = [cluster.apply(read, now) for cluster in self._clusters.values()]
         if any(listed_again):
             self._rebuild_topology()
         if read.listing_records():
@@ -225,18 +225,18 @@ class Book:
         self._failover.apply(read)
 
     def _watch_checkpoint_tasks(self) -> None:
-        for cluster in self._sites.values():
+        for cluster in self._clusters.values():
             if cluster.checkpoint_tasks_changed():
                 self._replication.checkpoint_task_restarted(cluster.name)
 
     def _retire(self, retired: InputRetired) -> None:
         self._inputs.retire(retired.input)
-        for cluster in self._sites.values():
+        for cluster in self._clusters.values():
             cluster.retire(retired.input)
 
     def _apply_polled_offsets(self, polled: OffsetsPolled) -> None:
         self._sinks.polled(polled)
-        self._sites[polled.connect_cluster].polled(polled)
+        self._clusters[polled.connect_cluster].polled(polled)
 
     def _apply_probes(self, probes: ProbeRoundRead) -> None:
         self._replication.apply_probes(probes)
@@ -252,18 +252,18 @@ class Book:
             for topic in facts.facts
             if topic.role is InternalTopicRole.STATUS
         )
-        changed = [cluster.found_status(statuses) for cluster in self._sites.values()]
+        changed = [cluster.found_status(statuses) for cluster in self._clusters.values()]
         if any(changed):
             self._rebuild_topology()
 
     def _apply_list(self, answer: ConnectorsListed, now: float) -> None:
         elsewhere = frozenset(
             connector
-            for name, cluster in self._sites.items()
+            for name, cluster in self._clusters.items()
             if name != answer.connect_cluster
             for connector in cluster.runs
         )
-        self._sites[answer.connect_cluster].read_list(answer, now, elsewhere)
+        self._clusters[answer.connect_cluster].read_list(answer, now, elsewhere)
 
     def _apply_offsets_topic(
         self, discovery: OffsetsTopicFound | OffsetsTopicLost | OffsetsTopicCompared
@@ -271,15 +271,15 @@ class Book:
         name = discovery.connect_cluster
         match discovery:
             case OffsetsTopicFound():
-                self._sites[name].home = discovery.topic
+                self._clusters[name].home = discovery.topic
             case OffsetsTopicLost():
-                self._sites[name].home = None
+                self._clusters[name].home = None
                 self._topic_doubts.pop(name, None)
             case OffsetsTopicCompared():
                 self._topic_doubts[name] = discovery.doubt
 
     def _apply_listing_topics(self, listing: ListingTopicsFound) -> None:
-        self._sites[listing.topics.connect_cluster].listing_topics = listing.topics
+        self._clusters[listing.topics.connect_cluster].listing_topics = listing.topics
 
     def _apply_addresses(self, read: BrokerAddressesRead, now: float) -> None:
         self._brokers.see(read.kafka, read.addresses, now)
@@ -304,7 +304,7 @@ class Book:
     def _rebuild_topology(self) -> None:
         listed_flows: list[MirrorFlow] = []
         sinks: list[SinkGroup] = []
-        for name, connect_state in self._sites.items():
+        for name, connect_state in self._clusters.items():
             connect_state.settle(self._addresses)
             if connect_state.listed is not None:
                 listed_flows += build_mirror_flows(
@@ -318,12 +318,12 @@ class Book:
             for flow in self._named_flows
             if self._wants_connector[flow.connect_cluster](flow.connector)
         ]
-        clusters = self._sites.values()
+        clusters = self._clusters.values()
         flows = merge_named_flows(named, listed_flows)
         if flows == self._topology.flows:
             flows = self._topology.flows  # the same objects, for what is built from them
         self._by_topic = frozenset(
-            flow.connector_key for flow in flows if self._sites[flow.connect_cluster].of.by_topic
+            flow.connector_key for flow in flows if self._clusters[flow.connect_cluster].of.by_topic
         )
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
@@ -343,7 +343,7 @@ class Book:
         self._replication.follow(self._topology.flows)
         self._sinks.follow(self._topology.sinks)
         for flow in self._topology.flows:
-            connect_state = self._sites[flow.connect_cluster]
+            connect_state = self._clusters[flow.connect_cluster]
             if not connect_state.of.rest:
                 self._replication.assign(
                     flow.connect_cluster, flow.connector, connect_state.assigned(flow.connector)
@@ -356,7 +356,7 @@ class Book:
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         awaited = self._readiness.find_awaited_inputs(self._topology, now)
-        clusters = self._sites.values()
+        clusters = self._clusters.values()
         sources = self._joined.of(tuple(cluster.views(now) for cluster in clusters))
         layout = self._layout.get(*(cluster.layout for cluster in clusters), make=object)
         mirrored = self._replication.views(now)
@@ -418,7 +418,7 @@ class Book:
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,
         )
-        listed = tuple((name, cluster.listed or ()) for name, cluster in self._sites.items())
+        listed = tuple((name, cluster.listed or ()) for name, cluster in self._clusters.items())
         beyond = self._series.left_out(snapshot, listed, layout)
         by_topic = within.by_topic
         for dropped in beyond:
@@ -442,23 +442,23 @@ class Book:
         """Return the state that must survive a restart; None while nothing has changed."""
         clusters = {
             name: memory
-            for name, cluster in self._sites.items()
+            for name, cluster in self._clusters.items()
             if (memory := cluster.remembered(self._kafka_of(cluster))) is not None
         }
         losses = self._replication.losses
-        if not losses.changed and clusters == self._remembered_sites:
+        if not losses.changed and clusters == self._remembered_clusters:
             return None
-        self._remembered_sites = clusters
+        self._remembered_clusters = clusters
         losses.forget_unused_topics()
         losses.changed = losses.urgent = False
         return encode_losses(losses, clusters)
 
     def recall(self, remembered: bytes) -> None:
         """Restore what another process saved. Raise ValueError for another document."""
-        self._remembered_sites = restore_losses(self._replication.losses, remembered)
-        for name, memory in self._remembered_sites.items():
-            if name in self._sites:
-                self._sites[name].recall(memory, self._kafka_of(self._sites[name]))
+        self._remembered_clusters = restore_losses(self._replication.losses, remembered)
+        for name, memory in self._remembered_clusters.items():
+            if name in self._clusters:
+                self._clusters[name].recall(memory, self._kafka_of(self._clusters[name]))
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -471,17 +471,17 @@ class Book:
         )
 
     def _find_connector(self, connect_cluster: str, connector: str) -> Connector | None:
-        return self._sites[connect_cluster].by_name.get(connector)
+        return self._clusters[connect_cluster].by_name.get(connector)
 
     def _find_foreign_writers(self, now: float) -> Iterator[ForeignWriter]:
         """Yield the foreign writers of the offsets topics that are live."""
         connectors = {
             name: cluster.runs
-            for name, cluster in self._sites.items()
+            for name, cluster in self._clusters.items()
             if cluster.listed is not None
         }
         for topic in self._topology.offsets_topics:
-            cluster = self._sites[topic.connect_cluster]
+            cluster = self._clusters[topic.connect_cluster]
             if cluster.listed is None or not cluster.sound(topic.at, now):
                 continue
             writers = cluster.committing(topic.at, since=now - FOREIGN_COMMIT_RECENT_S)
@@ -491,7 +491,7 @@ class Book:
                         yield ForeignWriter(at=topic.at, connector=foreign, home=home)
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
-        clusters = self._sites.values()
+        clusters = self._clusters.values()
         for cluster in clusters:
             cluster.choose_stores(now)
         self._sinks.choose_stores()
@@ -513,13 +513,13 @@ class Book:
         dropped.update(self._series.dropped())
         dropped.update(self._replication.dropped())
         dropped.update(self._failover.dropped())
-        for cluster in self._sites.values():
+        for cluster in self._clusters.values():
             dropped.update(cluster.dropped())
         return tuple(sorted(dropped.items()))
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
         """Return the views of all connectors; the same tuple while no cluster has another list."""
-        clusters = self._sites.values()
+        clusters = self._clusters.values()
         lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in clusters]
         return self._connectors.get(
             *lists,

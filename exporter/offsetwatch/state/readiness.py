@@ -39,7 +39,7 @@ class Readiness:
         failover: FailoverGroups,
         sinks: Sinks,
     ) -> None:
-        self._sites = clusters
+        self._clusters = clusters
         self._sinks = sinks
         self._inputs = inputs
         self._replication = replication
@@ -49,12 +49,12 @@ class Readiness:
     def find_awaited_inputs(self, topology: Topology, now: float) -> dict[InputId, str]:
         """Return one line for every input that has not been read yet."""
         missing: dict[InputId, str] = {}
-        for cluster in self._sites.values():
+        for cluster in self._clusters.values():
             missing |= self._explain_cluster(cluster)
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             sources = [
                 connector
-                for cluster in self._sites.values()
+                for cluster in self._clusters.values()
                 for connector in cluster.rest_connectors()
             ]
             for source in (*sources, *self._sinks.by_rest):
@@ -102,8 +102,8 @@ class Readiness:
         ]
         flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
         return bool(offsets or flows) and (
-            all(topic in self._sites[name].unread for name in offsets)
-            and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
+            all(topic in self._clusters[name].unread for name in offsets)
+            and all(self._clusters[flow.connect_cluster].polls(flow.connector) for flow in flows)
         )
 
     def _explain_cluster(self, cluster: ConnectClusterState) -> dict[InputId, str]:

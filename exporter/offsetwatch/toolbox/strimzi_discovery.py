@@ -65,7 +65,7 @@ class _ConfigDiscovery:
     def __init__(self, resources: NamespaceResources, folder: str) -> None:
         self._resources = resources
         self._folder = folder
-        self._found = StrimziDiscoveryResult()
+        self._result = StrimziDiscoveryResult()
 
     def run(self) -> StrimziDiscoveryResult:
         for connect in self._resources.connects:
@@ -73,11 +73,11 @@ class _ConfigDiscovery:
         for mirror in self._resources.mirrors:
             self._add_mirror_maker(mirror)
         for name in map(_read_name, self._resources.kafkas):
-            if name not in self._found.kafka:
-                self._found.notes.append(
+            if name not in self._result.kafka:
+                self._result.notes.append(
                     f"Kafka {name}: no KafkaConnect and no KafkaMirrorMaker2 uses it"
                 )
-        return self._found
+        return self._result
 
     def _add_connect(self, document: Json) -> None:
         name = _read_name(document)
@@ -86,7 +86,7 @@ class _ConfigDiscovery:
             labels = (connector.get("metadata") or {}).get("labels") or {}
             if labels.get(CLUSTER_LABEL) == name:
                 owned = _read_name(connector)
-                self._found.owners[name, owned] = f"KafkaConnector {owned}"
+                self._result.owners[name, owned] = f"KafkaConnector {owned}"
 
     def _add_mirror_maker(self, document: Json) -> None:
         name, spec = _read_name(document), document.get("spec") or {}
@@ -98,7 +98,7 @@ class _ConfigDiscovery:
                 self._add_kafka(source)
         self._add_connect_entry(document, target, f"{name}-mirrormaker2-api")
         for connector, _, _ in find_mirror_parts(document):
-            self._found.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
+            self._result.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
 
     def _add_connect_entry(self, document: Json, client: Json, service: str) -> None:
         """Add a Connect cluster; `client` has the settings of its workers' Kafka cluster."""
@@ -112,12 +112,12 @@ class _ConfigDiscovery:
         if topic:
             entry["offsets_topic"] = str(topic)
         entry["strimzi"] = {"namespace": namespace, "name": name}
-        if any(mapping["name"] == name for mapping in self._found.connect):
+        if any(mapping["name"] == name for mapping in self._result.connect):
             entry["name"] = f"{name}-mirrors"
-            self._found.notes.append(
+            self._result.notes.append(
                 f"{name} is a KafkaConnect and a KafkaMirrorMaker2: rename one"
             )
-        self._found.connect.append(entry)
+        self._result.connect.append(entry)
 
     def _add_kafka(self, client: Mapping[str, Any]) -> str:
         """Return the name of the cluster that a client section reaches; add it if it is new."""
@@ -129,12 +129,12 @@ class _ConfigDiscovery:
             if bootstrap in self._collect_addresses(kafka)
         )
         name = next(own, None) or _build_cluster_name(bootstrap)
-        if name not in self._found.kafka:
+        if name not in self._result.kafka:
             entry: Json = {"bootstrap": bootstrap}
             properties = self._build_properties(client, name)
             if properties:
                 entry["properties"] = properties
-            self._found.kafka[name] = entry
+            self._result.kafka[name] = entry
         return name
 
     def _collect_addresses(self, kafka: Json) -> frozenset[str]:
@@ -180,7 +180,7 @@ class _ConfigDiscovery:
                 path = self._add_secret_file(f"{name}-{option}.pem", part)
                 properties[f"ssl.{option}.location"] = path
         elif kind:
-            self._found.notes.append(
+            self._result.notes.append(
                 f"kafka.{name}: authentication {kind} is to be configured by hand"
             )
         if tls is not None:
@@ -188,7 +188,7 @@ class _ConfigDiscovery:
         return properties
 
     def _add_secret_file(self, name: str, *parts: SecretKeyRef) -> str:
-        self._found.files[name] = parts
+        self._result.files[name] = parts
         return f"{self._folder}/{name}"
 
 

@@ -377,7 +377,7 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
     admin: KafkaInspector,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr(admin, "_made", _FailingAdmin(error, at_once=at_once))
+    monkeypatch.setattr(admin, "_opened", _FailingAdmin(error, at_once=at_once))
     try:
         result = QUESTIONS[question][1](admin)
     except ClientError:
@@ -394,7 +394,7 @@ def test_a_future_that_raises_anything_else_fails_its_input_and_no_other(
 
     def job() -> None:
         if fail:
-            monkeypatch.setattr(admin, "_made", _FailingAdmin(fail["now"], at_once=False))
+            monkeypatch.setattr(admin, "_opened", _FailingAdmin(fail["now"], at_once=False))
             admin.shape("a")
             raise AssertionError("it was swallowed")
         watched.put((InputSucceeded(east, watched.clock.now()),))

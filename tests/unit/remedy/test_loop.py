@@ -566,7 +566,7 @@ def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(a
         agency.connect.advance(seconds)
         raise Gone
 
-    agency.agent._executor._life = agency.agent._executor._life._replace(pause=dies)
+    agency.agent._executor._lifetime = agency.agent._executor._lifetime._replace(pause=dies)
     with pytest.raises(Gone):
         agency.go_on(2)
     assert state(agency.connect, SINK_NAME)[0] == "STOPPED"

@@ -47,7 +47,7 @@ def carry_out_up_to(agency: Agency, last: int) -> None:
         if next(remaining, None) is None:
             raise Gone
 
-    agency.agent._executor._life = agency.agent._executor._life._replace(pause=pause)
+    agency.agent._executor._lifetime = agency.agent._executor._lifetime._replace(pause=pause)
     agency.go_on(5)
 
 
@@ -129,7 +129,7 @@ def test_a_plan_has_pauses_before_and_after_it_alters(agency):
         agency.wait(seconds)
         observed.append(PATCH in agency.changes())
 
-    agency.agent._executor._life = agency.agent._executor._life._replace(pause=pause)
+    agency.agent._executor._lifetime = agency.agent._executor._lifetime._replace(pause=pause)
     agency.go_on(5)
     assert {False, True} == set(observed)
     assert len(observed) == PAUSES

@@ -243,7 +243,7 @@ class _Sweep:
                     self._answers.append((connector, body))
                     self._answers_bytes += len(body)
                     return
-        self._give_up(connector, failures)
+        self._abandon(connector, failures)
 
     async def _get(self, connector: str, worker: _Worker) -> bytes:
         name, timeout_s = self._cluster.name, self._cluster.timeout_s
@@ -277,7 +277,7 @@ class _Sweep:
         worker.strikes += FAILURES_IN_A_ROW if answered and is_last else ERRORS_IN_A_ROW
         worker.last_error = error
 
-    def _give_up(self, connector: str, failures: dict[str, ClientError]) -> None:
+    def _abandon(self, connector: str, failures: dict[str, ClientError]) -> None:
         """Give up on a connector that no worker answers for; on all if no worker is left."""
         if self._error is not None:
             return

@@ -47,14 +47,14 @@ class TlsContext:
 
     def __init__(self, tls: Tls | None) -> None:
         self._tls = tls
-        self._made: tuple[object, ssl.SSLContext] | None = None
+        self._cached: tuple[object, ssl.SSLContext] | None = None
 
     def get(self) -> ssl.SSLContext:
         """Return the current context. Raises UnusableCredentials."""
         stamp = self._stamp()
-        if self._made is None or self._made[0] != stamp:
-            self._made = (stamp, _build_context(self._tls if self._tls is not None else Tls()))
-        return self._made[1]
+        if self._cached is None or self._cached[0] != stamp:
+            self._cached = (stamp, _build_context(self._tls if self._tls is not None else Tls()))
+        return self._cached[1]
 
     def get_for(self, url: str) -> ssl.SSLContext:
         """Return the context for this URL; for plain HTTP an empty one, which is faster to build.

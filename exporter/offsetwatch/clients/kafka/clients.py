@@ -155,17 +155,17 @@ class KafkaAdmin:
         self._settings = settings
         self._groups = GroupReaders(settings)
         self._logs = LogBoundsReader(name, settings, partial(create_client, name, ck.Consumer))
-        self._made: ck_admin.AdminClient | None = None
+        self._opened: ck_admin.AdminClient | None = None
         # A hook that has no token now may have one later: each question asks it again.
         with suppress(AccessDenied):
-            self._made = create_client(name, ck_admin.AdminClient, settings)
+            self._opened = create_client(name, ck_admin.AdminClient, settings)
 
     @property
     def _client(self) -> ck_admin.AdminClient:
         """Return the client. Raises AccessDenied while there is no token to create it with."""
-        if self._made is None:
-            self._made = create_client(self.name, ck_admin.AdminClient, self._settings)
-        return self._made
+        if self._opened is None:
+            self._opened = create_client(self.name, ck_admin.AdminClient, self._settings)
+        return self._opened
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         """Return (topic -> number of partitions, the brokers' `host:port` addresses)."""
@@ -383,9 +383,9 @@ class KafkaAdmin:
         It is for callers that do not wait for a pending answer: a refused connection is known at
         once, but librdkafka retries until the request's own timeout.
         """
-        if self._made is None:
+        if self._opened is None:
             return None
-        self._made.poll(0)
+        self._opened.poll(0)
         self._logs.poll()
         return self._errors.pop(self.name)
 

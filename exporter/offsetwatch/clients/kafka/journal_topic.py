@@ -98,7 +98,7 @@ class LeaderElection:
         self._consumer: ck.Consumer = create_client(name, ck.Consumer, settings)
         with translate_kafka_errors(name):
             self._consumer.subscribe(
-                [topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+                [topic], on_assign=self._assign, on_revoke=self._taken, on_lost=self._taken
             )
 
     def chosen(self, wait_s: float) -> bool:
@@ -120,7 +120,7 @@ class LeaderElection:
         self._chosen = False
         self._consumer.close()
 
-    def _given(self, _consumer: ck.Consumer, sequence: Sequence[ck.TopicPartition]) -> None:
+    def _assign(self, _consumer: ck.Consumer, sequence: Sequence[ck.TopicPartition]) -> None:
         self._chosen = self._chosen or bool(sequence)
 
     def _taken(self, _consumer: ck.Consumer, taken: Sequence[ck.TopicPartition]) -> None:

@@ -75,7 +75,7 @@ class RecordReader:
             "fetch.wait.max.ms": 100,
             "queued.min.messages": 1,  # nothing is read ahead
         }
-        self._made: ck.Consumer | None = None
+        self._opened: ck.Consumer | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -85,9 +85,9 @@ class RecordReader:
 
     def close(self) -> None:
         """Close the consumer; nothing is committed."""
-        if self._made is not None:
-            self._made.close()
-            self._made = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def window(
         self,
@@ -153,9 +153,9 @@ class RecordReader:
 
     @property
     def _consumer(self) -> ck.Consumer:
-        if self._made is None:
-            self._made = create_client(self.name, ck.Consumer, self._settings)
-        return self._made
+        if self._opened is None:
+            self._opened = create_client(self.name, ck.Consumer, self._settings)
+        return self._opened
 
     def _target(self, partition: TopicPartition) -> str:
         return f"{self.name}/{partition.topic}-{partition.partition}"

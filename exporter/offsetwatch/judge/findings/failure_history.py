@@ -161,7 +161,7 @@ class FailureTracker:
     def __init__(self) -> None:
         self.of: dict[TaskKey, TaskFailureHistory] = {}
         self.urgent = False
-        self._seen: tuple[object, object] = (None, None)
+        self._observed_inputs: tuple[object, object] = (None, None)
         self._followed: frozenset[TaskKey] = frozenset()  # whose history the last snapshot had
         self._observed_at = 0.0
         self._failing: frozenset[ConnectorKey] = frozenset()
@@ -185,7 +185,7 @@ class FailureTracker:
         if not self._saw(snapshot):
             self._apply_states(snapshot, positions)
             self._list(snapshot)
-            self._seen = (snapshot.connectors, snapshot.histories)
+            self._observed_inputs = (snapshot.connectors, snapshot.histories)
         self._observed_at = snapshot.at
         # Tasks of a stopped connector are retained: it resumes where it was.
         for key in [key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]]:
@@ -202,7 +202,7 @@ class FailureTracker:
 
     def _saw(self, snapshot: Snapshot) -> bool:
         """Check whether the states of a snapshot are those that were applied last."""
-        connectors, histories = self._seen
+        connectors, histories = self._observed_inputs
         return snapshot.connectors is connectors and snapshot.histories is histories
 
     def _apply_states(
@@ -349,7 +349,7 @@ class FailureTracker:
 
     def recall(self, records: tuple[TaskFailureRecord, ...]) -> None:
         """Restore persisted histories."""
-        self._seen, self._followed = (None, None), frozenset()
+        self._observed_inputs, self._followed = (None, None), frozenset()
         self.of = {}
         for record in records:
             history = self.of[record.whose] = TaskFailureHistory(followed_at=record.followed_at)

@@ -138,7 +138,7 @@ class IncarnationTracker:
     of            incarnations of the connectors that are listed
     unlisted      connectors whose newest list may still be about the incarnation before, and when
                   that list was answered
-    _met_after    deletions that a list has come after
+    _listed_after    deletions that a list has come after
     """
 
     of: dict[ConnectorKey, ConnectorIncarnation] = field(default_factory=dict)
@@ -148,7 +148,7 @@ class IncarnationTracker:
     _read_before: dict[ConnectorKey, Positions] = field(default_factory=dict)
     _followed: set[ConnectorKey] = field(default_factory=set)
     _deleted: dict[ConnectorKey, float] = field(default_factory=dict)  # ends that no life follows
-    _met_after: dict[ConnectorKey, float] = field(default_factory=dict)
+    _listed_after: dict[ConnectorKey, float] = field(default_factory=dict)
 
     def observe(
         self,
@@ -171,15 +171,15 @@ class IncarnationTracker:
             for connector_key in gone if certain else ():
                 del self.of[connector_key]
                 self.unlisted.pop(connector_key, None)
-                self._met_after.pop(connector_key, None)
+                self._listed_after.pop(connector_key, None)
                 self._read_before.pop(connector_key, None)
             for name in names:
                 connector_key, listed_at = (cluster, name), read.listed_at.get(cluster, 0.0)
                 incarnation = self.of.get(connector_key)
                 self._meet(connector_key, again.get(connector_key, 0.0))
                 if incarnation is None:
-                    self._met_after[connector_key] = deleted.get(connector_key, 0.0)
-                elif self.of[connector_key] is not incarnation and self._met_after.get(
+                    self._listed_after[connector_key] = deleted.get(connector_key, 0.0)
+                elif self.of[connector_key] is not incarnation and self._listed_after.get(
                     connector_key
                 ) != deleted.get(connector_key):
                     self.unlisted[connector_key] = listed_at

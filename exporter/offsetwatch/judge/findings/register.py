@@ -379,7 +379,7 @@ class FindingsRegister:
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._memory = RuleMemory()
-        self._kept: dict[_FindingKey, _TrackedFinding] = {}
+        self._entries: dict[_FindingKey, _TrackedFinding] = {}
         # When, and which inputs had not been read then.
         self._evaluated: tuple[float, frozenset[InputId]] | None = None
         self.newest: tuple[Finding, ...] = ()
@@ -426,7 +426,7 @@ class FindingsRegister:
         visible = FindingVisibility(visibility)
         self._memory.settle(visible.hides)
         entries = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
-        for key, old in self._kept.items():
+        for key, old in self._entries.items():
             since = min(old.finding.since, now)  # the clock may be set back
             lately = abs(now - old.seen_at) < UNAVAILABLE_S_MAX
             connector = (old.finding.connect_cluster, old.finding.connector or "")
@@ -437,8 +437,8 @@ class FindingsRegister:
                 entries[key] = _TrackedFinding(replace(old.finding, since=since), old.seen_at)
             elif key in entries:
                 entries[key] = _TrackedFinding(replace(said[key], since=since), now)
-        self._changed |= entries.keys() != self._kept.keys()
-        self._kept = entries
+        self._changed |= entries.keys() != self._entries.keys()
+        self._entries = entries
         without_rest = frozenset(listing.connect_cluster for listing in snapshot.topology.listings)
         explained = drop_explained_findings(_add_last_seen(item, now) for item in entries.values())
         self.newest = tuple(
@@ -469,7 +469,7 @@ class FindingsRegister:
         """Return the findings as bytes to persist across restarts; None if nothing is new."""
         document = msgspec.json.encode(
             _FindingsState(
-                kept=tuple(self._kept.values()),
+                kept=tuple(self._entries.values()),
                 memory=self._memory.remembered(),
                 version=VERSION,
             )
@@ -485,7 +485,7 @@ class FindingsRegister:
         findings = decode_state(remembered, _FindingsState)
         if findings.version != VERSION:
             raise ValueError(f"version {findings.version}, and this is {VERSION}")
-        self._kept = {entry.finding.key: entry for entry in findings.kept}
+        self._entries = {entry.finding.key: entry for entry in findings.kept}
         self._memory.recall(findings.memory)
         self._saved = remembered
 

@@ -112,10 +112,10 @@ class RewindTracker:
     _events: deque[tuple[float, ConnectorKey]] = field(
         default_factory=lambda: deque(maxlen=EVENTS_MAX)
     )
-    _stands: dict[MirrorPartitionKey, _CopiedPosition] = field(default_factory=dict)
+    _positions: dict[MirrorPartitionKey, _CopiedPosition] = field(default_factory=dict)
     _rests: dict[ConnectorKey, float] = field(default_factory=dict)
     _rested_at: dict[ConnectorKey, float] = field(default_factory=dict)
-    _looked_at: float = -inf
+    _observed_at: float = -inf
     _of_before: dict[MirrorPartitionKey, _OutdatedCommit] = field(default_factory=dict)
     _sources: tuple[SourcePartitionView, ...] = ()
     _before: tuple[tuple[object, ...], tuple[object, ...]] | None = None
@@ -150,8 +150,8 @@ class RewindTracker:
             self.meant[row_key] = now
         if by_hand:
             self._reset -= by_hand
-            self._stands = {
-                key: position for key, position in self._stands.items() if key[:2] not in by_hand
+            self._positions = {
+                key: position for key, position in self._positions.items() if key[:2] not in by_hand
             }
         renewed = {
             (recreation.connect_cluster, recreation.connector, recreation.topic): recreation.at
@@ -167,14 +167,14 @@ class RewindTracker:
             if 0 <= now - moment <= MANUAL_REWIND_INTERVALS * interval_s
         }
         self._group(now, interval_s)
-        self._looked_at = now
+        self._observed_at = now
 
     def _note_rests(self, rests: Mapping[ConnectorKey, float], now: float) -> None:
         """Record the connectors that are paused or stopped, or were since the last evaluation.
 
         The latter are those whose last pause ends at another time than before, by whichever clock.
         """
-        is_first = self._looked_at == -inf
+        is_first = self._observed_at == -inf
         before, self._rests = self._rests, dict(rests)
         for key, until in rests.items():
             was = before.get(key, until if is_first else 0.0)
@@ -194,7 +194,7 @@ class RewindTracker:
 
         Two tails read statuses and offsets, and one of them may be a moment late.
         """
-        return self._rested_at.get(key, -inf) >= self._looked_at
+        return self._rested_at.get(key, -inf) >= self._observed_at
 
     def _followed(
         self,
@@ -223,7 +223,7 @@ class RewindTracker:
                 moment = renewed.get((*key, view.topic))
                 if moment is not None and self._is_of_before(view, moment):
                     # What is known of its position is of a topic that is no more.
-                    self._stands.pop((*key, view.topic, view.partition), None)
+                    self._positions.pop((*key, view.topic, view.partition), None)
                     self.recopies.pop((*key, view.topic, view.partition), None)
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
@@ -272,7 +272,7 @@ class RewindTracker:
         self._events.extend((now, key) for key in sorted(fallen - by_hand))
         self.meant |= dict.fromkeys(by_hand, now)
         # Whose first commit came since the last look may have lost it since as well.
-        is_first = self._looked_at == -inf
+        is_first = self._observed_at == -inf
         reset = {
             key
             for key, count in resets.items()
@@ -280,9 +280,9 @@ class RewindTracker:
         }
         if reset:
             self._reset |= reset
-            self._stands = {
+            self._positions = {
                 where: position.extend_to_sync() if where[:2] in reset else position
-                for where, position in self._stands.items()
+                for where, position in self._positions.items()
             }
         self._rewinds, self._resets = rewinds, resets
 
@@ -297,7 +297,7 @@ class RewindTracker:
     ) -> None:
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
-        position = self._stands.get(where)
+        position = self._positions.get(where)
         if pair is None and own and position is not None:
             pair = position.sync  # it is not shown now, and comparable once it is again
         if position is not None and view.log_start is not None and view.log_end is not None:
@@ -332,7 +332,7 @@ class RewindTracker:
             if pair is not None and where[:2] in self._reset:
                 committed = max(committed, pair[0])
         if committed != NO_COMMIT or pair is not None:
-            self._stands[where] = _CopiedPosition(committed, pair)
+            self._positions[where] = _CopiedPosition(committed, pair)
 
     def _begin(self, where: MirrorPartitionKey, peak: int, began: int, now: float) -> None:
         before = self.recopies.get(where)
@@ -354,8 +354,8 @@ class RewindTracker:
         for key in gone:
             del self.recopies[key]
         partitions = sum(len(views) for views in mirrors.values())
-        if len(self._stands) > 2 * partitions + RECOPIES_MAX:
-            self._stands.clear()
+        if len(self._positions) > 2 * partitions + RECOPIES_MAX:
+            self._positions.clear()
             self._of_before.clear()
             self._before = None
 

@@ -96,7 +96,7 @@ class RuleMemory:
     lives: IncarnationTracker = field(default_factory=IncarnationTracker)
     falls: RewindTracker = field(default_factory=RewindTracker)
     synced: set[MirrorPartitionKey] = field(default_factory=set)
-    _seen: tuple[object, object] = (None, None)
+    _observed_inputs: tuple[object, object] = (None, None)
 
     def observe(self, visibility: InputVisibility, settings: JudgeSettings) -> None:
         """Update the memory from a snapshot, before the rules run."""
@@ -113,9 +113,9 @@ class RuleMemory:
         )
         self.falls.observe(snapshot, settings.interval_s, find_pause_ends(snapshot))
         mirrors, syncs = index.mirror_partitions, index.syncs
-        if self._seen[0] is mirrors and self._seen[1] is syncs:
+        if self._observed_inputs[0] is mirrors and self._observed_inputs[1] is syncs:
             return  # there is no other sync than at the last evaluation
-        self._seen = (mirrors, syncs)
+        self._observed_inputs = (mirrors, syncs)
         for key, views in mirrors.items():
             known = index.syncs_of(key[0])
             for view in views:

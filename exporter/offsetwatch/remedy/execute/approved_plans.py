@@ -102,7 +102,7 @@ class PlanExecutor:
         self._planner = planner
         self._open_driver = open_driver
         self._clock = clock
-        self._life = lifetime
+        self._lifetime = lifetime
         self._limits = limits or EngineLimits()
         self._recovered: set[str] = set()
         self.counts = RemediationCounts()
@@ -135,7 +135,7 @@ class PlanExecutor:
 
     def read_guard_inputs(self) -> GuardInputs:
         """Return the inputs of the guards; to be called before they are evaluated."""
-        return GuardInputs(self._life.steady.now(), self._ledger.fleet.bounds())
+        return GuardInputs(self._lifetime.steady.now(), self._ledger.fleet.bounds())
 
     def carry_out(
         self, plan: Plan, incident: Incident | None, dossier: PlanHistory, guard_inputs: GuardInputs
@@ -148,7 +148,9 @@ class PlanExecutor:
 
         def check_start() -> str | None:
             self._ledger.read_on()
-            return guard_inputs.find_change(self._life.steady.now(), self._ledger.fleet.bounds())
+            return guard_inputs.find_change(
+                self._lifetime.steady.now(), self._ledger.fleet.bounds()
+            )
 
         def recheck(_: FrozenOffsets) -> tuple[str, ...]:
             records = self._ledger.journal.records(plan.plan_id)
@@ -179,23 +181,25 @@ class PlanExecutor:
         return Runner(
             journal=self._ledger.journal,
             driver=driver,
-            clock=self._life.steady,
+            clock=self._lifetime.steady,
             report=lambda said: _log.info("remedy", plan=plan.plan_id, said=said),
-            pause=self._life.pause,
+            pause=self._lifetime.pause,
             limits=self._limits,
             find_cancellation=lambda: self._find_cancellation(plan),
         )
 
     def _find_cancellation(self, plan: Plan) -> InterruptEvent | AbortEvent | None:
         """Return the event that an operator, or the end of the process, requires; None if none."""
-        if self._life.hurry():
+        if self._lifetime.hurry():
             raise ShutdownInterrupt
         self._ledger.read_on()
         history = self._ledger.dossier(plan.plan_id)
         abort = None if history is None else history.abort
         if abort is not None:
             return AbortEvent(f"{abort.by}: {abort.because}")
-        paused = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
+        paused = (
+            self._lifetime.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
+        )
         return InterruptEvent() if paused or self._planner.is_stop_requested() else None
 
     def _count_ending(self, result: PlanResult, plan: Plan) -> None:

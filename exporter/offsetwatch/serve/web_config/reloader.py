@@ -163,13 +163,13 @@ class WebConfigReloader:
         self._listener = listener
         self._in_use = _read_web_config(path)
         self._stamp = self._now()
-        self._seen = WebConfigStatus(listener=listener, successful=True, failures=0)
+        self._status = WebConfigStatus(listener=listener, successful=True, failures=0)
         self._say_without_effect()
 
     @property
     def seen(self) -> WebConfigStatus:
         """Return the status of the last read. Any thread."""
-        return self._seen
+        return self._status
 
     def get(self) -> LoadedWebConfig:
         """Return the content in use. Costs next to nothing while no file has changed."""
@@ -177,7 +177,7 @@ class WebConfigReloader:
         if now == self._stamp:
             return self._in_use
         self._stamp = now
-        failures = self._seen.failures
+        failures = self._status.failures
         try:
             loaded = _read_web_config(self.path)
             weaker = tuple(_find_weaker_settings(loaded.web, self._in_use.web))
@@ -187,11 +187,11 @@ class WebConfigReloader:
             # No trace: what is wrong with the file is all there is to say.
             mistakes = exc.mistakes
             log.error("web_config_unusable", listener=self._listener, mistakes=mistakes)  # noqa: TRY400
-            self._seen = WebConfigStatus(self._listener, successful=False, failures=failures + 1)
+            self._status = WebConfigStatus(self._listener, successful=False, failures=failures + 1)
             return self._in_use
         self._in_use = loaded
         self._stamp = self._now()  # it may name other files
-        self._seen = WebConfigStatus(self._listener, successful=True, failures=failures)
+        self._status = WebConfigStatus(self._listener, successful=True, failures=failures)
         log.info("web_config_reloaded", listener=self._listener)
         self._say_without_effect()
         return loaded

@@ -723,7 +723,7 @@ class _TopicEvidence:
     """Evidence of a Connect cluster's connectors in its topics, at one moment."""
 
     def __init__(self, cluster: ConnectClusterState, now: float, elsewhere: frozenset[str]) -> None:
-        self._site = cluster
+        self._cluster = cluster
         self._now = now
         self._elsewhere = elsewhere
         self._states = {
@@ -736,12 +736,12 @@ class _TopicEvidence:
         return self._states.get(connector)
 
     def may_have_status(self, connector: str) -> bool:
-        return self._site.may_have_history(connector, self._now)
+        return self._cluster.may_have_history(connector, self._now)
 
     def committed_at(self, connector: str) -> float | None:
-        return self._site.committed_at(connector)
+        return self._cluster.committed_at(connector)
 
     def committing(self) -> frozenset[str]:
-        home = self._site.home
-        committed = frozenset() if home is None else self._site.committing(home, since=0.0)
+        home = self._cluster.home
+        committed = frozenset() if home is None else self._cluster.committing(home, since=0.0)
         return committed - self._elsewhere

@@ -186,10 +186,10 @@ class ConnectorList:
     interval_s: float
     view: ConnectorListView | None = None
     _known: dict[str, _KnownConnector] = field(default_factory=dict)
-    _strangers: dict[str, _Absence] = field(default_factory=dict)
+    _absences: dict[str, _Absence] = field(default_factory=dict)
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
     _since: float | None = None
-    _shown: tuple[Connector, ...] = ()
+    _listed: tuple[Connector, ...] = ()
     _deleted_at: dict[str, float] = field(default_factory=dict)
 
     def read(
@@ -205,7 +205,7 @@ class ConnectorList:
         foreign = self._ids[1] is not None
         listed = {} if foreign else _collect_entries(answer)
         for name, entry in listed.items():
-            self._strangers.pop(name, None)
+            self._absences.pop(name, None)
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _KnownConnector(entry, first_at=now)
@@ -213,18 +213,18 @@ class ConnectorList:
         for name in self._known.keys() - listed.keys():
             unnamed = answer.names is not None and answer.names_whole and not foreign
             self._known[name].miss(witnesses.committed_at(name), now, unnamed=unnamed)
-        self._meet_strangers(witnesses, now)
+        self._note_unlisted(witnesses, now)
         unlisted = tuple(self._unlisted(witnesses, now))
         lost = foreign or self._lost(unlisted)
         if not lost:
             self._drop_gone(witnesses, now, held_since={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
         connectors = tuple(known.connector for _, known in sorted(self._known.items()))
-        if len(connectors) != len(self._shown) or any(
-            new is not old for new, old in zip(connectors, self._shown, strict=True)
+        if len(connectors) != len(self._listed) or any(
+            new is not old for new, old in zip(connectors, self._listed, strict=True)
         ):
-            self._shown = connectors
-        return self._shown
+            self._listed = connectors
+        return self._listed
 
     @property
     def kafka_cluster_id(self) -> str | None:
@@ -235,20 +235,20 @@ class ConnectorList:
         """Restore the id known before a restart; before the first response."""
         self._ids = (kafka_cluster_id, None)
 
-    def _meet_strangers(self, witnesses: ConnectorEvidence, now: float) -> None:
+    def _note_unlisted(self, witnesses: ConnectorEvidence, now: float) -> None:
         for name in witnesses.committing():
             if name in self._known:
                 continue
             commit = witnesses.committed_at(name)
-            absence = self._strangers.get(name)
+            absence = self._absences.get(name)
             if absence is None:
-                if len(self._strangers) >= UNLISTED_CONNECTORS_MAX:
+                if len(self._absences) >= UNLISTED_CONNECTORS_MAX:
                     continue
-                absence = self._strangers[name] = _Absence(now, commit)
+                absence = self._absences[name] = _Absence(now, commit)
             absence.see(commit, now)
 
     def _unlisted(self, witnesses: ConnectorEvidence, now: float) -> Iterable[UnlistedConnector]:
-        absent = self._strangers | {
+        absent = self._absences | {
             name: known.absence for name, known in self._known.items() if known.absence is not None
         }
         for name, absence in sorted(absent.items()):

@@ -38,7 +38,7 @@ class Sinks:
     """State of all sink connectors: the last group offsets of each Connect cluster."""
 
     def __init__(self, clusters: Mapping[str, ConnectClusterState], inputs: Inputs) -> None:
-        self._sites = clusters
+        self._clusters = clusters
         self._inputs = inputs
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
         self._ages = OldestRecordAges()
@@ -59,7 +59,7 @@ class Sinks:
             for group in sorted(
                 self._groups, key=lambda sink: (sink.connect_cluster, sink.connector)
             )
-            if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
+            if self._clusters[group.connect_cluster].of.rest and self._is_unread(group)
         )
         keys = {(connector.connect_cluster, connector.connector) for connector in self.by_rest}
         self._polled = {key: offsets for key, offsets in self._polled.items() if key in keys}
@@ -115,7 +115,7 @@ class Sinks:
         )
 
     def _build_rest_views(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
-        connect_cluster = self._sites[cluster]
+        connect_cluster = self._clusters[cluster]
         if not self._polled or not self._inputs.live(
             InputId(CONNECT_REST, connect_cluster=cluster), now
         ):
@@ -144,7 +144,7 @@ class Sinks:
             InputId(GROUPS, connect_cluster=cluster), now
         ):
             return
-        connect_cluster = self._sites[cluster]
+        connect_cluster = self._clusters[cluster]
         for offset in self._offsets[cluster]:
             if offset.connector in connect_cluster.by_name and connect_cluster.of.wants_topic(
                 offset.topic

@@ -281,9 +281,9 @@ class PartitionLossAccount:
         if inspection.renewed or self.fallen(inspection):
             lost += self._renew(inspection)
         elif self.leap is not None:
-            lost += self._leap_told(self.leap, inspection)
+            lost += self._apply_jump(self.leap, inspection)
         if self.leap is None and not inspection.renewed:
-            self._find_leap(inspection)
+            self._find_jump(inspection)
         lost += self._close_tail(inspection)
         if self.leap is None:
             lost += self._retention(inspection)
@@ -352,19 +352,19 @@ class PartitionLossAccount:
         self.doubt_since = None
         self.leap = PositionJump(inspection.position, self.settled, RECREATED, inspection.now)
         if inspection.news is not None:
-            self._syncs_told(self.leap, inspection.news)
+            self._apply_syncs(self.leap, inspection.news)
         if back:  # this is already a position in the new log
             self.leap = None
         self.start = inspection.start
         self.pace.restart()
 
-    def _leap_told(
+    def _apply_jump(
         self, jump: PositionJump, inspection: PartitionInspection
     ) -> Iterator[LostRange]:
         """Decide an open jump if the position shows its outcome (rules 4 and 5)."""
         position = inspection.position
         if inspection.news is not None:
-            self._syncs_told(jump, inspection.news)
+            self._apply_syncs(jump, inspection.news)
         jump.harmless |= (
             inspection.runs and position >= inspection.end and inspection.waited(jump.since)
         )
@@ -397,7 +397,7 @@ class PartitionLossAccount:
             if jump.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
-    def _syncs_told(self, jump: PositionJump, syncs: SyncsSinceLastPoll) -> None:
+    def _apply_syncs(self, jump: PositionJump, syncs: SyncsSinceLastPoll) -> None:
         """Apply syncs to an open jump: a sync from before the mark shows a copy from the log start.
 
         For another topic it must be a sync that went back: others may be of the old topic.
@@ -422,7 +422,7 @@ class PartitionLossAccount:
             yield RECREATED, *self.tail
             self.tail = None
 
-    def _find_leap(self, inspection: PartitionInspection) -> None:
+    def _find_jump(self, inspection: PartitionInspection) -> None:
         """Apply rule 5."""
         copied = inspection.news is not None and inspection.news.came
         moved = self.position is not None and inspection.position > self.position

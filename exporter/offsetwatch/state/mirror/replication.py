@@ -78,7 +78,7 @@ class Replication:
     ) -> None:
         self.losses = LossAccounting()
         self.flows: tuple[MirrorFlow, ...] = ()
-        self._sites = clusters
+        self._clusters = clusters
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = LogEndsBook()
@@ -118,7 +118,7 @@ class Replication:
             self._leads.pop(flow, None)
             self._known_positions.pop(flow, None)
         for flow, leads in self._leads.items():
-            connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
+            connector = self._clusters[flow.connect_cluster].by_name.get(flow.connector)
             failed = connector is not None and any(
                 task.state == "failed" for task in connector.tasks
             )
@@ -198,7 +198,7 @@ class Replication:
         return frozenset(
             flow.connector_key
             for flow in self.flows
-            if not self._sites[flow.connect_cluster].gone(flow.connector)
+            if not self._clusters[flow.connect_cluster].gone(flow.connector)
         )
 
     def request_log_ends(self, request: LogEndsRequested, now: float) -> None:
@@ -227,7 +227,7 @@ class Replication:
                 continue
             syncs = self._syncs_of(flow)
             not_ours = shared.get(flow.offset_syncs, frozenset())
-            cluster = self._sites[flow.connect_cluster]
+            cluster = self._clusters[flow.connect_cluster]
             connector = cluster.by_name.get(flow.connector)
             inspected = self.losses.inspect(
                 FlowInspection(
@@ -288,7 +288,7 @@ class Replication:
         return frozenset(
             flow.connector_key
             for flow in self.flows
-            if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
+            if self._clusters[flow.connect_cluster].vague(flow.connector, flow.source)
         )
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
@@ -340,7 +340,7 @@ class Replication:
     ) -> tuple[SyncView, ...]:
         views: dict[tuple[FlowKey, str, int], SyncView] = {}
         for flow, syncs in books:
-            wants_topic = self._sites[flow.connect_cluster].of.wants_topic
+            wants_topic = self._clusters[flow.connect_cluster].of.wants_topic
             for view in build_sync_views(flow, syncs):
                 if wants_topic(view.topic):
                     views.setdefault((flow.key, view.topic, view.partition), view)
@@ -371,9 +371,9 @@ class Replication:
 
         Without the syncs its progress would be understated.
         """
-        if not self._sites[flow.connect_cluster].shown(flow.connector, now):
+        if not self._clusters[flow.connect_cluster].shown(flow.connector, now):
             return False
-        if flow.offset_syncs is None or self._sites[flow.connect_cluster].polls(flow.connector):
+        if flow.offset_syncs is None or self._clusters[flow.connect_cluster].polls(flow.connector):
             return True
         tail = InputId.of_tail(flow.offset_syncs)
         state = self._inputs.find(tail)
@@ -393,7 +393,7 @@ class Replication:
     ) -> tuple[ReplicatedPartition, ...]:
         """Return the positions of a flow, up to 100,000, rebuilt when an input has changed."""
         syncs = self._syncs_of(flow)
-        cluster = self._sites[flow.connect_cluster]
+        cluster = self._clusters[flow.connect_cluster]
         assignment = self._assignments.get(flow.connector_key)
         assigned = None if assignment is None else assignment.partitions
         # Of two named flows of one connector's name nobody tells for which an assignment is.
@@ -441,7 +441,7 @@ class Replication:
         return known[1]
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, MirrorPosition]:
-        return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
+        return self._clusters[flow.connect_cluster].mirrored(flow.connector, flow.source)
 
     def _find_copied(
         self, flow: MirrorFlow, committed: Mapping[MirrorPartition, MirrorPosition]
@@ -455,7 +455,7 @@ class Replication:
         assignment = self._assignments.get(flow.connector_key)
         if assignment is None:
             return None
-        cluster = self._sites[flow.connect_cluster]
+        cluster = self._clusters[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
         alone = self._flows_of[flow.connector_key] == 1
         # What was read since then, unless it is older by any clock: its topic was read later.
@@ -487,7 +487,7 @@ class Replication:
         inputs = [
             (
                 flow,
-                *self._sites[flow.connect_cluster].state_of(flow.connector),
+                *self._clusters[flow.connect_cluster].state_of(flow.connector),
                 self._assigned_to(flow),
             )
             for flow in self.flows
@@ -505,7 +505,7 @@ class Replication:
                 if flow.offset_syncs == topic:  # it may write syncs before its first commit
                     writers.update(
                         (self._assigned_to(flow) or frozenset())
-                        | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
+                        | self._clusters[flow.connect_cluster].claimed(flow.connector, flow.source)
                     )
             shared[topic] = frozenset(where for where, count in writers.items() if count > 1)
         return shared

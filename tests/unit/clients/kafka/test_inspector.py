@@ -153,7 +153,7 @@ def answered(answer: Any) -> Future[Any]:
 
 def facts_of(client: Client) -> KafkaInspector:
     facts = KafkaInspector("east", {"bootstrap.servers": "broker:9092"})
-    facts._made = client  # type: ignore[assignment]
+    facts._opened = client  # type: ignore[assignment]
     return facts
 
 

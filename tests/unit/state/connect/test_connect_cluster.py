@@ -105,7 +105,7 @@ def test_of_connectors_that_have_gone_no_shadows_are_retained():
     world.tail(topic=OWN, whole=True)
     world.commit("files", FILE, {"position": 40})
     assert world.file().shadow is not None
-    cluster = world.book._sites["lab"]
+    cluster = world.book._clusters["lab"]
     assert set(cluster._superseded) == {"files"}
     world.listed()
     assert cluster._superseded == {}
