@@ -162,7 +162,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             *_find_state_problems(view, said),
             *_find_input_problems(inputs),
             *_find_source_problems(view, sources, topic, said),
-            *_find_flow_problems(view, explained_flow, said),
+            *_find_flow_problems(view, flow, explained_flow, said),
             *_find_topic_problems(snapshot, topic, flow),
         ],
     }
@@ -350,7 +350,14 @@ def _find_source_problems(
                 f"{source.label}: only the offsets topic of the whole cluster has an offset of it. "
                 "The connector has a topic of its own and reads nothing else: it starts over"
             )
-        if source.unsure:
+        if len({raw_key for raw_key, _ in source.unsure}) == 1:
+            yield (
+                f"{source.label}: which offset its task would be given is not known, and no "
+                "position is shown until its next commit. Its key has different offsets in several "
+                "Kafka partitions of the offsets topic, with timestamps up to ten minutes apart, "
+                "or the connector's class is not known"
+            )
+        elif source.unsure:
             yield (
                 f"{source.label}: {len(source.unsure)} raw keys hold an offset of it, and which "
                 "one its task looks up is not known yet: no position is shown. It is the one that "
@@ -367,9 +374,12 @@ def _find_source_problems(
 
 
 def _find_flow_problems(
-    view: ConnectorView, flow: ExplainedFlow | None, said: AbstractSet[FindingName]
+    view: ConnectorView,
+    mirror_flow: MirrorFlow | None,
+    flow: ExplainedFlow | None,
+    said: AbstractSet[FindingName],
 ) -> Iterator[str]:
-    if flow is None:
+    if flow is None or mirror_flow is None:
         if view.kind is ConnectorKind.MIRROR and "MirrorSource" in view.class_name:
             yield (
                 "a config provider of its workers knows its source.cluster.alias: its flow and its "
@@ -380,6 +390,17 @@ def _find_flow_problems(
         yield (
             "no Kafka cluster of the configuration answers to the addresses it reads from: its lag "
             "is not known"
+        )
+    if mirror_flow.known_separator is None:
+        yield (
+            "a config provider of its workers knows its replication.policy.separator: the names of "
+            "its copies and of its internal topics are not known. Name the copies: flows[].copies"
+        )
+    why = "its upstream log end is not known"
+    if mirror_flow.read_committed is None:
+        why = (
+            "a config provider of its workers knows its isolation level, and the last stable "
+            "offset upstream is not the high watermark now"
         )
     for explained_mirror_partition in flow["partitions"]:
         name = f"{explained_mirror_partition['topic']}-{explained_mirror_partition['partition']}"
@@ -392,7 +413,7 @@ def _find_flow_problems(
                 "operator altered the offset"
             )
         elif explained_mirror_partition["lag_records"] is None and flow["upstream"] is not None:
-            yield f"{name} has no lag: its upstream log end is not known"
+            yield f"{name} has no lag: {why}"
         start, last = (
             explained_mirror_partition["log_start"],
             explained_mirror_partition["replicated"],

@@ -21,7 +21,17 @@ from offsetwatch.model.topology import (
 from offsetwatch.serve.documents.explain import build_explained_connector, find_connector
 from tests.changed import replace
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
-from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
+from tests.unit.state.worlds import (
+    FILE,
+    OFFSETS,
+    SYNCS,
+    World,
+    mirror,
+    orders,
+    record,
+    sink,
+    source,
+)
 
 
 def rfc3339(moment: float) -> str:
@@ -296,6 +306,26 @@ def test_a_name_that_only_a_config_provider_knows_is_said_to_be_one():
     assert explained(world, "out")["group"]["lag_unknown"] == GROUP_NOT_KNOWN
     (_, problem) = explained(world, mirror().name)["problems"]
     assert "a config provider of its workers knows its source.cluster.alias" in problem
+
+
+def test_settings_that_only_a_config_provider_knows_are_said_to_be_missing():
+    world = mirrored()
+    world.listed(mirror(separator="${env:SEPARATOR}", read_committed=None))
+    world.ends({TopicPartition("orders", 0): LogBounds(start=0, end=200, stable_end=150)})
+    problems = explained(world, "mm2")["problems"]
+    assert any("knows its replication.policy.separator" in problem for problem in problems)
+    assert any("has no lag: a config provider" in problem for problem in problems)
+
+
+def test_one_key_in_two_kafka_partitions_is_said_to_be_in_doubt():
+    world = files()
+    there = [
+        record("files", FILE, {"position": 7 + n}, log_offset=0, kafka_partition=n, live=False)
+        for n in range(2)
+    ]
+    world.tail(*there, whole=True)
+    (problem,) = explained(world, "files")["problems"]
+    assert "different offsets in several Kafka partitions" in problem
 
 
 def test_it_says_how_the_connector_makes_progress_by_which_rule_and_what_is_wrong_with_it():
