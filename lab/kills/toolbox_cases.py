@@ -99,7 +99,7 @@ class Reset(AtRest):
 
     def verb(self) -> tuple[str, ...]:
         """See Case."""
-        return ("offsets", "reset", self.name, *self.toolbox.where, "--yes")
+        return ("offsets", "reset", self.name, *self.toolbox.where, "--yes", "--watch", "0")
 
 
 class Removal(AtRest):
@@ -117,7 +117,16 @@ class Removal(AtRest):
     def verb(self) -> tuple[str, ...]:
         """See Case."""
         file = self.file(self.asked)
-        return ("offsets", "import", "--offsets", file, *self.toolbox.where, "--yes")
+        return (
+            "offsets",
+            "import",
+            "--offsets",
+            file,
+            *self.toolbox.where,
+            "--yes",
+            "--watch",
+            "0",
+        )
 
 
 class Rewind(Case):
@@ -144,7 +153,16 @@ class Rewind(Case):
     def verb(self) -> tuple[str, ...]:
         """See Case."""
         file = self.file([self.at.pair(number, self.KEPT) for number in self.meant])
-        return ("offsets", "import", "--offsets", file, *self.toolbox.where, "--yes")
+        return (
+            "offsets",
+            "import",
+            "--offsets",
+            file,
+            *self.toolbox.where,
+            "--yes",
+            "--watch",
+            "0",
+        )
 
     def ended(self) -> str:
         """Once it has copied all there is again."""
@@ -189,7 +207,7 @@ class Creation(Case):
         return (
             *("connectors", "create", self.name, "--config-file", str(config)),
             *("--initial-offsets", self.file([self.asked]), "--initial-state", "stopped"),
-            *(*self.toolbox.where, "--yes"),
+            *(*self.toolbox.where, "--yes", "--watch", "0"),
         )
 
     def ended(self) -> str:
@@ -237,7 +255,7 @@ class Stored(Case):
 
     def _set(self, position: int) -> tuple[str, ...]:
         file = self.file([self.at.pair(position)])
-        return ("offsets", "import", "--offsets", file, *self.reached, "--yes")
+        return ("offsets", "import", "--offsets", file, *self.reached, "--yes", "--watch", "0")
 
 
 class Filed(Stored):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lab.cluster.lab import Lab
 from lab.errors import LabError
@@ -49,6 +49,17 @@ class Ran:
     def said(self) -> str:
         """All it printed, on one line each whatever the width of the terminal."""
         return f"{self.out}\n{self.err}"
+
+
+WATCHED_VERBS: Final = frozenset(
+    (
+        ("offsets", "alter"),
+        ("offsets", "import"),
+        ("offsets", "reset"),
+        ("offsets", "rewind"),
+        ("connectors", "create"),
+    )
+)
 
 
 class Toolbox:
@@ -114,7 +125,12 @@ class Toolbox:
         status: int | None = 0,
         timeout_s: float = VERB_S_MAX,
     ) -> Ran:
-        """Any verb, from the main thread. Raises for another exit status than the one given."""
+        """Any verb, from the main thread. Raises for another exit status than the one given.
+
+        A change is not watched afterwards, unless --watch is given: scenarios look for themselves.
+        """
+        if arguments[:2] in WATCHED_VERBS and "--watch" not in arguments:
+            arguments = (*arguments, "--watch", "0")
         done = finished(
             (*EXPORTER, *arguments),
             called=" ".join(arguments),

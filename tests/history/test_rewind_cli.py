@@ -31,7 +31,7 @@ class Shell:
         )
 
     def rewind(self, second: float, *more: str, status: int = 0) -> Result:
-        where = ("--connect", "payments", "--config", str(self.config))
+        where = ("--connect", "payments", "--config", str(self.config), "--watch", "0")
         to = ("--to", str(MORNING + second))
         result = CliRunner().invoke(cli, ["offsets", "rewind", "file", *to, *where, *more])
         if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -69,6 +69,7 @@ _TOPIC_KEEPING_CLASSES = frozenset(
 ) | frozenset(_TOPIC_KEEPING_TRANSFORMS[_TRANSFORMS_PACKAGE])
 _INT_MAX = 2**31 - 1
 _DEFAULT_SLOT = "debezium"  # PostgresConnectorConfig.SLOT_NAME
+_PREFIXES = ("topic.prefix", "database.server.name", "mongodb.name")  # the others until Debezium 1
 _PORT_DIGITS = 5
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 
@@ -135,7 +136,9 @@ def _parse_database_settings(class_name: str, config: Mapping[str, str]) -> Data
         port=int(port) if port is not None and is_port else None,
         database=_read_plain(config, "database.dbname"),
         user=_read_plain(config, "database.user"),
-        topic_prefix=_read_plain(config, "topic.prefix"),
+        topic_prefix=next(
+            (prefix for name in _PREFIXES if (prefix := _read_plain(config, name))), None
+        ),
         slot=_read_plain(config, "slot.name", _DEFAULT_SLOT),
     )
 

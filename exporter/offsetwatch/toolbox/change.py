@@ -10,9 +10,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from offsetwatch.decode.dialects import compare_offsets, find_dialect, read_position
+from offsetwatch.decode.dialects import (
+    DEBEZIUM_POSTGRES,
+    compare_offsets,
+    find_dialect,
+    read_position,
+)
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import RemoteRefusal
 from offsetwatch.formatting import format_count
@@ -29,6 +34,7 @@ from offsetwatch.remedy.model.plan import (
     RequestedState,
     Settle,
     ToState,
+    Watch,
     Write,
 )
 from offsetwatch.toolbox.offset_shapes import SINK, parse_fields
@@ -36,10 +42,12 @@ from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore
 from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
+    ValidationFacts,
     ValidationProblem,
     collect_notes,
     find_named_partitions,
     find_problems,
+    list_source_partitions,
 )
 
 
@@ -59,6 +67,7 @@ class Change:
     key             as in PartitionOffset
     order           of `after` against `before`, where the connector has an order and both exist
     distance        from `before` to `after`, where the position is one number
+    dialect         of the connector's offsets; "" for a sink
     """
 
     partition: str
@@ -67,6 +76,7 @@ class Change:
     order: Order | None = None
     key: str | None = None
     distance: int | None = None
+    dialect: str = ""
 
     @property
     def kind(self) -> OffsetChangeKind:
@@ -113,17 +123,37 @@ def compute_differences(
 
 
 def describe_directions(changes: tuple[Change, ...]) -> tuple[str, ...]:
-    """Describe the effect of moving forward or back, for changes with a known order."""
-    said = {
-        Order.AHEAD: "forward: the records in between are skipped for good",
-        Order.BEHIND: "back: the records in between are processed again",
-    }
-    counted = Counter(change.order for change in changes)
+    """Describe the effect of moving forward or back, or that the direction is unknown."""
+    counted = Counter(_describe_direction(change) for change in changes)
     return tuple(
-        f"{format_count(counted[order], 'partition goes', 'partitions go')} {words}"
-        for order, words in said.items()
-        if counted[order]
+        words.format(
+            partitions_go=format_count(counted[words], "partition goes", "partitions go"),
+            partitions=format_count(counted[words], "source partition"),
+        )
+        for words in _DIRECTIONS
+        if counted[words]
     )
+
+
+_FORWARD: Final = "{partitions_go} forward: the records in between are skipped for good"
+_BACK: Final = "{partitions_go} back: the records in between are processed again"
+_BACK_BY_SLOT: Final = (
+    "{partitions_go} back: a replication slot never goes back behind what it has confirmed, so "
+    "only what lies after that is processed again"
+)
+_UNKNOWN_DIRECTION: Final = (
+    "the direction of {partitions} is unknown: their connector has no known order of offsets"
+)
+_DIRECTIONS: Final = (_FORWARD, _BACK, _BACK_BY_SLOT, _UNKNOWN_DIRECTION)
+
+
+def _describe_direction(change: Change) -> str | None:
+    """Return the words for one change; None for one that has no direction."""
+    if change.order is Order.AHEAD:
+        return _FORWARD
+    if change.order is Order.BEHIND:
+        return _BACK_BY_SLOT if change.dialect == DEBEZIUM_POSTGRES.name else _BACK
+    return _UNKNOWN_DIRECTION if change.kind is OffsetChangeKind.CHANGED else None
 
 
 def compute_change(
@@ -140,7 +170,7 @@ def compute_change(
     fields = parse_fields(partition)
     if fields is not None and fields.keys() == SINK.partition.keys():
         was, now = (_parse_sink_offset(text) for text in (before, after))
-        order = Order.UNORDERED
+        dialect, order = "", Order.UNORDERED
         if was is not None and now is not None and was != now:
             order = Order.AHEAD if now > was else Order.BEHIND
     else:
@@ -149,7 +179,9 @@ def compute_change(
         order = compare_offsets(dialect, old, new)
         was, now = (read_position(dialect, offset) for offset in (old, new))
     distance = None if was is None or now is None else now - was
-    return Change(partition, before, after, order=order, key=key, distance=distance)
+    return Change(
+        partition, before, after, order=order, key=key, distance=distance, dialect=dialect
+    )
 
 
 def _parse_sink_offset(text: str) -> int | None:
@@ -174,12 +206,14 @@ class ConnectorChangeRequest:
     verb        in words, for the journal
     whole       no offset may remain
     also        steps after the offsets are set, while the connector is still stopped
+    watch_s     how long its tasks have to run afterwards without a failure, where that can be seen
     """
 
     request: OffsetsRequest
     verb: str
     whole: bool = False
     also: tuple[AnyStep, ...] = ()
+    watch_s: float = 0.0
 
 
 class Author(NamedTuple):
@@ -231,7 +265,7 @@ def prepare_change(
             PartitionOffset(pair.partition, None) for pair in present if pair.offset is not None
         )
         request = replace(request, pairs=there)
-    facts = store.gather_facts(name, present, find_named_partitions(request.pairs))
+    facts = _gather_facts(store, request, present)
     changes = compute_changes(present, request.pairs, facts.class_name)
     notes = (
         *state.notes,
@@ -255,6 +289,8 @@ def prepare_change(
         steps = (ToState(RequestedState.STOPPED), *steps)
         if original is not RequestedState.STOPPED:
             steps = (*steps, ToState(original))
+        if original is RequestedState.RUNNING and change.watch_s > 0 and store.can_watch:
+            steps = (*steps, Watch(change.watch_s))
     return PreparedChange(
         connector=name,
         problems=(),
@@ -317,12 +353,21 @@ def _recheck_change(
     frozen: FrozenOffsets,
 ) -> tuple[str, ...]:
     """Check again after the stop: offsets and logs may have advanced until then."""
-    facts = store.gather_facts(
-        request.connector, frozen.pairs, find_named_partitions(request.pairs)
-    )
+    facts = _gather_facts(store, request, frozen.pairs)
     return (
         *(str(problem) for problem in find_problems(request, facts)),
         *_find_reversed_changes(planned, frozen.pairs),
+    )
+
+
+def _gather_facts(
+    store: OffsetStore, request: OffsetsRequest, present: tuple[PartitionOffset, ...]
+) -> ValidationFacts:
+    return store.gather_facts(
+        request.connector,
+        present,
+        find_named_partitions(request.pairs),
+        source_partitions=list_source_partitions(request.pairs),
     )
 
 

@@ -110,6 +110,7 @@ def extract_settings(connector: Connector) -> ConnectorSettings:
         offsets_addresses=connector.offsets_addresses,
         translates=connector.translates,
         filename=connector.filename,
+        database=connector.database,
     )
 
 
@@ -158,6 +159,7 @@ def gather_facts(
         sink=settings.sink,
         assigned=assigned,
         filename=settings.filename,
+        database=settings.database,
     )
     name, why = _find_source_cluster(settings, kafkas, home, upstream)
     if name is None:

@@ -60,6 +60,7 @@ from offsetwatch.toolbox.validation import (
     collect_notes,
     find_named_partitions,
     find_problems,
+    list_source_partitions,
 )
 
 STOPPED_STATE_SINCE: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
@@ -307,10 +308,11 @@ def prepare_create(
     author: Author,
     *,
     allow_new: bool,
+    watch_s: float = 0.0,
 ) -> PreparedChange:
     """Prepare the creation, with every check that is possible before the connector exists.
 
-    `allow_new` is as in OffsetsRequest.
+    `allow_new` is as in OffsetsRequest. If it is to run, it is watched for `watch_s` afterwards.
     """
     state = connector.state or RequestedState.RUNNING
     owned = check_strimzi_ownership(store.connect, name)
@@ -344,6 +346,8 @@ def prepare_create(
         steps, notes = (*steps, Settle(), Freeze(), *setting_offsets), (*notes, *direct.notes)
     if state is not RequestedState.STOPPED:
         steps = (*steps, ToState(state))
+    if state is RequestedState.RUNNING:
+        steps = (*steps, *_build_watch(watch_s))
     subject = store.subject(name, settings.kind)
     return PreparedChange(
         connector=name,
@@ -369,7 +373,13 @@ def _check_offsets(
             "that an earlier connector of its name left behind, if there are any"
         )
         return (), (said,)
-    facts = store.gather_facts(name, (), find_named_partitions(request.pairs), settings)
+    facts = store.gather_facts(
+        name,
+        (),
+        find_named_partitions(request.pairs),
+        settings,
+        list_source_partitions(request.pairs),
+    )
     said = (
         f"{name} is created stopped; what one of its name has left behind is backed up and "
         f"removed; it gets {format_count(len(request.pairs), 'offset')}, and is then {state.value}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from offsetwatch.formatting import format_count
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import (
@@ -38,14 +37,21 @@ from offsetwatch.toolbox.validation import (
 
 
 def prepare_rewind(
-    store: OffsetStore, request: OffsetsRequest, moment: str, author: Author, *, allow_skip: bool
+    store: OffsetStore,
+    request: OffsetsRequest,
+    moment: str,
+    author: Author,
+    *,
+    allow_skip: bool,
+    watch_s: float = 0.0,
 ) -> FlowChange:
     """Prepare the change to the earlier offsets, and check it; for a mirror also its costs.
 
     `moment` is for users.
     """
     name, pairs = request.connector, request.pairs
-    change = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
+    verb = f"set {name} back to {moment}"
+    change = ConnectorChangeRequest(request=request, verb=verb, watch_s=watch_s)
     prepared = prepare_change(store, change, author)
     if prepared.problems:
         return FlowChange(prepared)
@@ -57,7 +63,6 @@ def prepare_rewind(
     counts = compute_copy_costs(facts, present, prepared.changes)
     notes = (
         *prepared.notes,
-        *describe_unordered_changes(prepared.changes),
         *describe_costs(counts),
     )
     if ahead:
@@ -84,16 +89,6 @@ def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, 
         for change in changes
         if change.order is Order.AHEAD or change.kind is OffsetChangeKind.ADDED
     )
-
-
-def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
-    """Describe how many partitions have no known order, and so may not go back."""
-    count = sum(
-        change.kind is OffsetChangeKind.CHANGED and change.order in {None, Order.UNORDERED}
-        for change in changes
-    )
-    unknown = f"the direction of {format_count(count, 'source partition')} is unknown"
-    return (f"{unknown}: their connector has no known order of offsets",) if count else ()
 
 
 def compute_copy_costs(

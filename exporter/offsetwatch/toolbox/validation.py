@@ -13,7 +13,12 @@ from typing import Final
 
 from offsetwatch.decode.dialects import DIALECTS, detect_shape, find_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key
-from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
+from offsetwatch.model.connectors import (
+    ConnectorKind,
+    DatabaseSettings,
+    MirrorSettings,
+    SinkSettings,
+)
 from offsetwatch.model.topology import TopicPartition, is_provided
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.offset_locations import OffsetsLocation
@@ -34,6 +39,15 @@ from offsetwatch.toolbox.offset_shapes import (
     format_range,
     format_value,
     parse_fields,
+)
+from offsetwatch.toolbox.source_bounds import (
+    SourceFacts,
+    describe_bounds,
+    describe_removal,
+    find_bounds_flaws,
+    find_field_flaws,
+    find_server_flaws,
+    has_only_server,
 )
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
@@ -85,6 +99,8 @@ class ValidationFacts:
     assigned            what the tasks of a mirror copy; None if unknown, as for a mirror that has
                         been stopped
     filename            `file` of a FileStreamSourceConnector
+    database            settings of a Debezium or JDBC source connector
+    source              the end of its source; None if that was not asked for
     unknown             why a fact is unknown, each with what to configure
     """
 
@@ -98,6 +114,8 @@ class ValidationFacts:
     logs: Mapping[TopicPartition, ReadableRange] = field(default_factory=dict)
     assigned: frozenset[TopicPartition] | None = None
     filename: str | None = None
+    database: DatabaseSettings | None = None
+    source: SourceFacts | None = None
     unknown: tuple[str, ...] = ()
 
 
@@ -148,12 +166,15 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
     shape = check.shape
     if shape is not None and shape.constant:
         notes.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
-    if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
-        notes.append(
-            "the file cannot be seen from here: a position counts bytes from its start, and past "
-            "its end the task waits silently"
-        )
+    bounds = (check.describe_bounds(pair) for pair in request.pairs)
+    notes += dict.fromkeys(note for note in bounds if note is not None)
     return tuple(notes)
+
+
+def list_source_partitions(pairs: tuple[PartitionOffset, ...]) -> tuple[Fields, ...]:
+    """Return the source partitions with a requested offset, whose bounds are to be known."""
+    parsed = (parse_fields(pair.partition) for pair in pairs if pair.offset is not None)
+    return tuple(fields for fields in parsed if fields is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +209,19 @@ class _RequestCheck:
         partition = _parse_topic_partition(fields)
         if not wrong and not shaped and partition is not None and self._has_logs():
             yield from _prefix_flaws("offset", self._range_flaws(partition, offset))
+        source = self.facts.source
+        if not wrong and not shaped and fields is not None and source is not None:
+            flaws = find_bounds_flaws(fields, offset, source, self.facts.database)
+            yield from _prefix_flaws("offset", flaws)
+
+    def describe_bounds(self, pair: PartitionOffset) -> str | None:
+        """Return a note if it is not known how far the source of a requested offset goes."""
+        offset = parse_fields(pair.offset)
+        if offset is None or self._has_logs() or (self.shape is not None and self.shape.constant):
+            return None
+        fields = parse_fields(pair.partition)
+        dialect = find_dialect(fields, self.facts.class_name)
+        return describe_bounds(fields, offset, dialect, self.facts.source, self.facts.database)
 
     def remark(self, pair: PartitionOffset) -> str | None:
         """Return a note about a valid pair."""
@@ -196,7 +230,9 @@ class _RequestCheck:
                 return "has no offset, so there is nothing to remove"
             if self._starts_at_the_end():
                 return "without an offset it starts at the END (auto.offset.reset=latest)"
-        elif self.shape is MIRROR_SOURCE and (parse_fields(pair.offset) or {}).get("offset") == 0:
+            fields = parse_fields(pair.partition)
+            return describe_removal(find_dialect(fields, self.facts.class_name))
+        if self.shape is MIRROR_SOURCE and (parse_fields(pair.offset) or {}).get("offset") == 0:
             return (
                 "0 says that record 0 has been copied, so the next is record 1; null starts with "
                 "record 0"
@@ -215,6 +251,10 @@ class _RequestCheck:
             if topics is None or 0 <= partition.partition < topics.get(partition.topic, 0)
         )
 
+    def _has_prefix(self) -> bool:
+        database = self.facts.database
+        return database is not None and database.topic_prefix is not None
+
     def _has_logs(self) -> bool:
         return self.shape in (MIRROR_SOURCE, SINK)
 
@@ -226,7 +266,12 @@ class _RequestCheck:
     ) -> Iterator[Flaw]:
         new = not present and pair.offset is not None
         if self.shape is None:
-            if new:
+            dialect = find_dialect(fields, self.facts.class_name)
+            others = [*find_server_flaws(dialect, fields or {}, self.facts.database)]
+            if pair.offset is not None:
+                yield from others
+            named = fields is not None and has_only_server(dialect, fields) and self._has_prefix()
+            if new and not others and not named:
                 yield from self._new_partition_flaws(fields, pair.partition)
             return
         flaws = [*find_partition_flaws(self.shape, fields)]
@@ -328,8 +373,11 @@ class _RequestCheck:
             elif not self.request.allow_new:
                 wrong = f"{wrong}, at which a task of {shape} would fail"
                 yield name, wrong, right + _ALLOW_NEW_CLASS_ADVICE
+        missing = [*find_field_flaws(shape, offset, self.facts.database)] if class_name else []
+        yield from missing
         if not self.request.allow_new:
-            yield from self._type_flaws(pair, offset, longs)
+            named = {name for name, _, _ in missing}
+            yield from self._type_flaws(pair, offset, longs | named)
 
     def _type_flaws(self, pair: PartitionOffset, offset: Fields, known: set[str]) -> Iterator[Flaw]:
         """Yield fields whose type differs from the connector's own: they can make a task fail."""

@@ -20,6 +20,7 @@ from offsetwatch.remedy.model.plan import (
     Reset,
     Settle,
     ToState,
+    Watch,
 )
 from offsetwatch.toolbox.change import (
     Author,
@@ -34,7 +35,7 @@ from offsetwatch.toolbox.change import (
     prepare_change,
 )
 from offsetwatch.toolbox.offset_locations import DocumentLocation
-from offsetwatch.toolbox.offset_shapes import ReadableRange
+from offsetwatch.toolbox.offset_shapes import Fields, ReadableRange
 from offsetwatch.toolbox.store.offset_store import StateBeforeChange
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
@@ -56,6 +57,7 @@ class MemoryStore:
     known: ValidationFacts = field(default_factory=mirror)
     held: tuple[PartitionOffset, ...] = ()
     name: str = "lab"
+    can_watch: bool = True
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         return self.held
@@ -78,6 +80,7 @@ class MemoryStore:
         connector: str,
         present: tuple[PartitionOffset, ...],
         expected: Collection[TopicPartition],
+        source_partitions: Collection[Fields] = (),
     ) -> ValidationFacts:
         logs = {
             partition: log for partition, log in self.known.logs.items() if partition in expected
@@ -322,3 +325,39 @@ def test_an_offset_of_another_meaning_has_neither_direction_nor_distance(class_n
         (PartitionOffset(A, at(7)),), (PartitionOffset(A, at(5)),), FILES
     )
     assert (known.order, known.distance) == (Order.BEHIND, -2)
+
+
+def test_where_the_tasks_can_be_seen_they_have_to_run_afterwards() -> None:
+    offsets = build_store((ORDERS, '{"offset":9}'))
+    plan = prepared(offsets, (ORDERS, '{"offset":5}'), watch_s=10.0).plan
+    assert plan is not None
+    assert plan.steps[-2:] == (ToState(RequestedState.RUNNING), Watch(10.0))
+    paused = build_store((ORDERS, '{"offset":9}'), state=RequestedState.PAUSED)
+    plan = prepared(paused, (ORDERS, '{"offset":5}'), watch_s=10.0).plan
+    assert plan is not None
+    assert plan.steps[-1] == ToState(RequestedState.PAUSED)
+    offsets.can_watch = False
+    plan = prepared(offsets, (ORDERS, '{"offset":5}'), watch_s=10.0).plan
+    assert plan is not None
+    assert plan.steps[-1] == ToState(RequestedState.RUNNING)
+
+
+def test_a_slot_is_not_said_to_give_again_what_it_has_confirmed() -> None:
+    postgres = "io.debezium.connector.postgresql.PostgresConnector"
+    back = compute_change(
+        '{"server":"shop"}', '{"lsn_commit":9}', '{"lsn_commit":5}', class_name=postgres
+    )
+    (words,) = describe_directions((back,))
+    assert words == (
+        "1 partition goes back: a replication slot never goes back behind what it has confirmed, "
+        "so only what lies after that is processed again"
+    )
+
+
+def test_a_direction_that_is_unknown_is_said_to_be_so() -> None:
+    change = compute_change('{"shard":"eu"}', '{"at":9}', '{"at":5}', class_name="com.example.X")
+    (words,) = describe_directions((change,))
+    assert words == (
+        "the direction of 1 source partition is unknown: their connector has no known order of "
+        "offsets"
+    )

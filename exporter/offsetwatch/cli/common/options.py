@@ -341,9 +341,22 @@ allow_new_option = click.option(
     is_flag=True,
     help="Accept source partitions that were never there, and offsets that cannot be checked.",
 )
+watch_option = click.option(
+    "--watch",
+    "watch_s",
+    type=DurationType(maximum=3600.0),
+    default="10s",
+    show_default=True,
+    help="How long its tasks have to run without a failure.",
+)
 # Of every verb that changes offsets.
 change_options = combine_options(
-    dry_run_option, yes_option, state_dir_option, change_timeout_option, allow_new_option
+    dry_run_option,
+    yes_option,
+    state_dir_option,
+    change_timeout_option,
+    allow_new_option,
+    watch_option,
 )
 
 

@@ -164,7 +164,7 @@ def _build_request(
 ) -> ConnectorChangeRequest:
     name = section.connector
     request = OffsetsRequest(name, section.pairs, section.where, allow_new=changing.allow_new)
-    return ConnectorChangeRequest(request, f"{verb} offsets of {name}")
+    return ConnectorChangeRequest(request, f"{verb} offsets of {name}", watch_s=changing.watch_s)
 
 
 # --- for all of them -----------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
     CONFIG_VARIABLE,
     FILE_TYPE,
-    DurationType,
     add_config_option,
     allow_new_option,
     change_timeout_option,
@@ -30,6 +29,7 @@ from offsetwatch.cli.common.options import (
     is_typed,
     optional_config_option,
     state_dir_option,
+    watch_option,
     yes_option,
 )
 from offsetwatch.cli.offsets import execute
@@ -97,14 +97,6 @@ _shared_lifecycle_options = combine_options(
 )
 # Of verbs that change a connector and none of its offsets.
 _lifecycle_options = combine_options(config_option, _shared_lifecycle_options)
-_watch_option = click.option(
-    "--watch",
-    "watch_s",
-    type=DurationType(maximum=3600.0),
-    default="10s",
-    show_default=True,
-    help="How long its tasks have to run without a failure.",
-)
 
 
 @click.command()
@@ -123,7 +115,7 @@ def connectors_pause(**options: Any) -> int:
 
 @click.command()
 @_lifecycle_options
-@_watch_option
+@watch_option
 def connectors_resume(*, watch_s: float, **options: Any) -> int:
     """Resume a connector that was stopped or paused, and watch its tasks. Exit code 1 if one fails,
     or does not run.
@@ -145,7 +137,7 @@ def _change_state(
 @listener_options
 @optional_because_option
 @click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
-@_watch_option
+@watch_option
 def connectors_restart(
     *, only_failed: bool, watch_s: float, because: str | None, **options: Any
 ) -> int:
@@ -245,6 +237,7 @@ def _change_connector(
 @click.command()
 @_lifecycle_options
 @allow_new_option
+@watch_option
 @click.option(
     "--config-file",
     required=True,
@@ -293,7 +286,12 @@ def connectors_create(
         if initial_state is not None:
             request = replace(request, state=RequestedState(initial_state))
         prepare = partial(
-            lifecycle.prepare_create, store, options.name, request, allow_new=options.allow_new
+            lifecycle.prepare_create,
+            store,
+            options.name,
+            request,
+            allow_new=options.allow_new,
+            watch_s=options.watch_s,
         )
         step = Create(compute_config_sha256(options.name, request.config))
         return _change_connector(

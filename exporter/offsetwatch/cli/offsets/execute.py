@@ -68,6 +68,7 @@ class ChangeOptions:
     state_dir: Path | None
     timeout_s: float
     allow_new: bool = False
+    watch_s: float = 0.0
 
     def build_execution(self, loaded: Config | None, options: str) -> ExecutionOptions:
         """Return the options of its execution; `options` as in ExecutionOptions."""

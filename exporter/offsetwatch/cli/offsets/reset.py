@@ -126,7 +126,9 @@ def offsets_reset(connector: str | None, **options: Any) -> int:
     request = OffsetsRequest(
         connector, (), StoredPairsLocation(connector), allow_new=changing.allow_new
     )
-    whole = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
+    whole = ConnectorChangeRequest(
+        request, f"reset offsets of {connector}", whole=True, watch_s=changing.watch_s
+    )
     return change.change_offsets(where, (whole,), changing, typed=True)
 
 
@@ -153,6 +155,7 @@ def _reset_flow(
         allow_skip=allow_skip,
         allow_new=changing.allow_new,
         alone=len(connectors) == 1,
+        watch_s=changing.watch_s,
     )
 
     def prepare(store: OffsetStore) -> list[PreparedChange]:
@@ -315,7 +318,12 @@ def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: 
 
     def prepare(store: OffsetStore) -> list[PreparedChange]:
         flow_change = prepare_rewind(
-            store, request, moment, execute.create_author(), allow_skip=allow_skip
+            store,
+            request,
+            moment,
+            execute.create_author(),
+            allow_skip=allow_skip,
+            watch_s=changing.watch_s,
         )
         print_counts([(connector, count) for count in flow_change.counts])
         return [flow_change.prepared]

@@ -140,6 +140,13 @@ def describe_ending(progress: PlanProgress, options: str) -> str:
             return f"{name}: not done, nothing was changed: {ended.said}"
         case PlanStatus.INEFFECTIVE if ended.cause is records.PlanFailureCause.INTERRUPTED:
             return f"{name}: {progress.plan.verb}: done, and not watched to the end: {ended.said}"
+        case PlanStatus.INEFFECTIVE if progress.changed and progress.plan.remedy is None:
+            command = _format_restore_command(progress, f" {options}" if options else "")
+            restore = f"; for the old offsets, `{command}`" if command else ""
+            return (
+                f"{name}: {progress.plan.verb}: done and read back, and it does not run: "
+                f"{ended.said}{restore}"
+            )
         case PlanStatus.INEFFECTIVE:
             return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:
@@ -301,6 +308,12 @@ def _format_direction(undoing: bool) -> str:  # noqa: FBT001 - of a record
 
 def _describe_restore(progress: PlanProgress, on: str) -> str:
     """Describe how to restore the old offsets, if they may have been changed."""
+    command = _format_restore_command(progress, on)
+    return f", and after that, for the old offsets, `{command}`" if command else ""
+
+
+def _format_restore_command(progress: PlanProgress, on: str) -> str:
+    """Return the command that restores the old offsets; "" if they are unchanged."""
     subject, frozen = progress.plan.subject, progress.frozen
     if not progress.changed or frozen is None or not frozen.pairs:
         return ""
@@ -310,8 +323,7 @@ def _describe_restore(progress: PlanProgress, on: str) -> str:
         # The place is the resource, or the entry of the configuration that is linked to it.
         resource = subject.place if "/" in subject.place else "NAMESPACE/NAME"
         on = f" --strimzi {shlex.quote(resource)}{on}"
-    command = f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
-    return f", and after that, for the old offsets, `{command}`"
+    return f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
 
 
 def _describe_offsets_state(progress: PlanProgress) -> str:

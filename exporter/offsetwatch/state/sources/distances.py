@@ -77,6 +77,11 @@ class Distance:
     is_partial: bool = False
     retained_bytes: int | None = None
 
+    @property
+    def position_of_resume(self) -> int | None:
+        """Return the position from which a task of this offset resumes."""
+        return self.position if self.resume is None else self.resume
+
 
 def parse_wal_position(fields: Fields) -> int | None:
     """Return how far a Debezium PostgreSQL offset is, in bytes of WAL.

@@ -357,7 +357,7 @@ class SourceEnds:
             filename = fields.get("filename")
             if source.of.kind is SourceKind.FILE and isinstance(filename, str):
                 files[source.of.name].add(filename)
-            query = _find_column_query(fields, settings, source.of.columns)
+            query = find_column_query(fields, settings, source.of.columns)
             if source.of.kind is SourceKind.SQL and query is not None:
                 columns[source.of.name].add(query)
         for name in asked:
@@ -409,7 +409,15 @@ class SourceEnds:
         fields = parse_offset_fields(view.offset)
         if source.of.kind in {SourceKind.POSTGRESQL, SourceKind.MYSQL} and is_snapshot(fields):
             return SourceEndView(*common, in_snapshot=True)
-        distance = _measure(view, fields, source, settings)
+        assert source.end is not None
+        distance = measure_offset(
+            _parse_partition(view),
+            fields,
+            source.end,
+            settings,
+            source.of.columns,
+            removed=source.removed,
+        )
         if distance is None:
             return SourceEndView(*common, problem="its end was not read yet")
         track.move(distance, view.offset.text, source.read_number)
@@ -459,7 +467,7 @@ def _find_loss(distance: Distance) -> str | None:
     if distance.lost is not None:
         return distance.lost
     floor = distance.floor
-    position = distance.position if distance.resume is None else distance.resume
+    position = distance.position_of_resume
     if distance.unit != "bytes" or floor is None or position is None or position >= floor:
         return None
     return (
@@ -468,28 +476,33 @@ def _find_loss(distance: Distance) -> str | None:
     )
 
 
-def _measure(
-    view: SourcePartitionView,
+def measure_offset(
+    partition: Fields,
     fields: Fields,
-    source: _Source,
+    end: SourceEnd,
     settings: DatabaseSettings | None,
+    columns: frozenset[str],
+    *,
+    removed: int = 0,
 ) -> Distance | None:
-    """Return the distance of an offset; None where its part of the end was not read yet."""
-    match source.end:
-        case PostgresqlEnd() as end:
+    """Return the distance of an offset; None where its part of the end was not read yet.
+
+    `columns` are as in SourceSettings, `removed` as in measure_mysql.
+    """
+    match end:
+        case PostgresqlEnd():
             return measure_postgresql(fields, end, settings)
-        case MysqlEnd() as end:
-            return measure_mysql(fields, end, settings, removed=source.removed)
-        case SqlEnd(columns):
-            query = _find_column_query(_parse_partition(view), settings, source.of.columns)
+        case MysqlEnd():
+            return measure_mysql(fields, end, settings, removed=removed)
+        case SqlEnd(ends):
+            query = find_column_query(partition, settings, columns)
             if query is None:
                 return Distance(unreadable="its settings do not say which column orders its rows")
-            column = columns.get(query)
+            column = ends.get(query)
             return None if column is None else measure_column(fields, column)
         case FileEnd(files):
-            file = files.get(str(_parse_partition(view).get("filename")))
+            file = files.get(str(partition.get("filename")))
             return None if file is None else measure_file(fields, file)
-    return None
 
 
 def _parse_partition(view: SourcePartitionView) -> Fields:
@@ -503,7 +516,7 @@ def _is_in_use(view: SourcePartitionView, settings: DatabaseSettings | None) -> 
     return prefix is None or _parse_partition(view).get("server") == prefix
 
 
-def _find_column_query(
+def find_column_query(
     partition: Fields, settings: DatabaseSettings | None, configured: frozenset[str]
 ) -> ColumnQuery | None:
     """Return the column that orders the rows of a JDBC partition; None if it is not known.
@@ -515,7 +528,7 @@ def _find_column_query(
         return None
     if table in configured:
         return ColumnQuery(table, "")
-    if settings is None or settings.has_query or settings.mode in {None, "bulk"}:
+    if settings is None or "table" not in partition or settings.mode in {None, "bulk"}:
         return None
     if settings.mode != "incrementing":
         columns = settings.timestamp_columns

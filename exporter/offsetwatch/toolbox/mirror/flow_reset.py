@@ -382,6 +382,7 @@ class FlowResetRequest:
     flow        `A->B`, for users
     topics      only these, by their upstream names; None for all
     alone       one connector copies the whole flow
+    watch_s     as in ConnectorChangeRequest
     """
 
     flow: str
@@ -390,6 +391,7 @@ class FlowResetRequest:
     allow_skip: bool = False
     allow_new: bool = False
     alone: bool = True
+    watch_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -452,6 +454,7 @@ def prepare_flow_reset(
             verb=f"set the flow {request.flow} {request.to}"
             + (", clear its syncs" if step else ""),
             also=() if step is None else (step,),
+            watch_s=request.watch_s,
         ),
         author,
     )

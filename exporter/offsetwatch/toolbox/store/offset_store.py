@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from offsetwatch.errors import RemoteRefusal
@@ -16,6 +17,8 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import AnyStep, PartitionOffset, PlanSubject, RequestedState
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool, gather_facts
+from offsetwatch.toolbox.offset_shapes import Fields
+from offsetwatch.toolbox.source_pool import SourcePool
 from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 
 MOVING_OFFSETS_NOTE: Final = (
@@ -67,14 +70,20 @@ class OffsetStore(ABC):
 
     kafkas      the Kafka clusters of the configuration, or of a MirrorMaker's file
     home        the configured Kafka cluster that the workers use; None if it is unknown
+    sources     the configured sources
     no_past     why only current offsets are available, where that is so
+    can_watch   its driver sees whether the tasks run
     """
 
     no_past: str = ""
+    can_watch: bool = False
 
-    def __init__(self, kafkas: KafkaClusterPool, home: str | None) -> None:
+    def __init__(
+        self, kafkas: KafkaClusterPool, home: str | None, sources: SourcePool | None = None
+    ) -> None:
         self.kafkas = kafkas
         self.home = home
+        self.sources = SourcePool() if sources is None else sources
 
     @property
     @abstractmethod
@@ -148,14 +157,17 @@ class OffsetStore(ABC):
         present: tuple[PartitionOffset, ...],
         partitions: Collection[TopicPartition],
         settings: ConnectorSettings | None = None,
+        source_partitions: Collection[Fields] = (),
     ) -> ValidationFacts:
         """Gather the facts for checking its offsets, with the logs of the `partitions`.
 
-        settings    of a connector that does not exist yet
+        settings            of a connector that does not exist yet
+        source_partitions   source partitions whose offsets are to be set; if there are any, the end
+                            of the source is read
         """
         known = settings or self.settings(connector)
         copies = settings is None and known is not None and known.mirror is not None
-        return gather_facts(
+        facts = gather_facts(
             connector,
             known,
             present,
@@ -165,10 +177,14 @@ class OffsetStore(ABC):
             upstream=self.configured_upstream(connector),
             assigned=self.assigned(connector) if copies else None,
         )
+        if known is None or not source_partitions:
+            return facts
+        return replace(facts, source=self.sources.read(connector, known, source_partitions))
 
     def close(self) -> None:
         """Close connections."""
         self.kafkas.close()
+        self.sources.close()
 
 
 def subject_kind(kind: ConnectorKind) -> str:

@@ -45,6 +45,7 @@ from offsetwatch.remedy.model.stored_offsets import (
 from offsetwatch.remedy.model.stored_offsets import list_pairs as pairs_in
 from offsetwatch.toolbox import connector_facts as facts
 from offsetwatch.toolbox.offset_shapes import parse_fields
+from offsetwatch.toolbox.source_pool import SourcePool
 from offsetwatch.toolbox.store.offset_store import (
     MOVING_OFFSETS_NOTE,
     ChangeSteps,
@@ -72,11 +73,16 @@ class RestOffsetStore(OffsetStore):
     """OffsetStore over REST. Raises ConfigError if the cluster has no address."""
 
     no_past = "Connect returns only current offsets; its storage has the past: --worker-config"
+    can_watch = True
 
     def __init__(self, config: Config, connect: Connect, *, clock: UnixClock | None = None) -> None:
         if not connect.worker_urls:
             raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
-        super().__init__(facts.KafkaClusterPool(config.kafka), connect.kafka)
+        super().__init__(
+            facts.KafkaClusterPool(config.kafka),
+            connect.kafka,
+            SourcePool(config.sources, connect.name),
+        )
         self.config = config
         self.connect = connect
         self._clock = clock

@@ -48,7 +48,8 @@ class Shell:
         return result
 
     def change(self, *arguments: str) -> Result:
-        return self.run(*arguments, "--yes")
+        watch = ("--watch", "0") if arguments[1] == "create" else ()
+        return self.run(*arguments, "--yes", *watch)
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class Shell:
         return result
 
     def change(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
-        return self.run(*arguments, "--yes", stdin=stdin, status=status)
+        return self.run(*arguments, "--yes", "--watch", "0", stdin=stdin, status=status)
 
 
 @pytest.fixture

@@ -38,7 +38,8 @@ class Shell:
 
     def reset(self, *arguments: str, flow: str = "west->east", status: int = 0) -> Result:
         where = ("--connect", "cc", "--config", str(self.config), "--flow", flow)
-        result = CliRunner().invoke(cli, ["offsets", "reset", *where, *arguments])
+        watch = ("--watch", "0")
+        result = CliRunner().invoke(cli, ["offsets", "reset", *where, *watch, *arguments])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         assert result.exit_code == status, result.output

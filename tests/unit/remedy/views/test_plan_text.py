@@ -158,7 +158,13 @@ def test_waiting_and_going_on_are_reported() -> None:
         (PlanStatus.SUCCEEDED, "orders: alter offsets: done and read back"),
         (PlanStatus.RESTORED, "orders: not done, and everything is as it was: x"),
         (PlanStatus.UNCHANGED, "orders: not done, nothing was changed: x"),
-        (PlanStatus.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
+        (
+            PlanStatus.INEFFECTIVE,
+            (
+                "orders: alter offsets: done and read back, and it does not run: x; for the old "
+                "offsets, `offsetwatch offsets import --offsets '/b/one backup' --connect lab`"
+            ),
+        ),
         (PlanStatus.RESOLVED, "orders: closed by a person: x"),
     ],
 )

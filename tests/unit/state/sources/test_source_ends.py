@@ -311,7 +311,8 @@ def test_rows_that_were_deleted_are_no_position_ahead():
             id="the-first-of-several-that-is-not-null",
         ),
         pytest.param(replace(SETTINGS, mode="bulk"), None, (), [], id="bulk"),
-        pytest.param(replace(SETTINGS, has_query=True), None, (), [], id="query"),
+        pytest.param(replace(SETTINGS, has_query=True), {"query": "query"}, (), [], id="query"),
+        pytest.param(SETTINGS, {"query": "query"}, (), [], id="a-query-of-before"),
         pytest.param(DatabaseSettings(), None, (), [], id="unknown"),
         pytest.param(
             replace(SETTINGS, mode="bulk"),

@@ -34,7 +34,7 @@ from offsetwatch.toolbox.mirror.flow_reset import (
     prepare_flow_reset,
     select_partitions,
 )
-from offsetwatch.toolbox.offset_shapes import ReadableRange
+from offsetwatch.toolbox.offset_shapes import Fields, ReadableRange
 from offsetwatch.toolbox.store.offset_store import ChangeSteps, StateBeforeChange
 from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 from tests.unit.toolbox import worlds
@@ -80,6 +80,7 @@ class World:
         connector: str,
         present: tuple[PartitionOffset, ...],
         expected: Collection[TopicPartition],
+        source_partitions: Collection[Fields] = (),
     ) -> ValidationFacts:
         logs = {
             partition: log

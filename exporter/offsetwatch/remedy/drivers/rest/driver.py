@@ -103,6 +103,7 @@ class RestDriver:
         self._watched_at: float | None = None
         self._runs_at: float | None = None
         self._has_run = False
+        self._set_pairs: tuple[PartitionOffset, ...] = ()
 
     def identity(self) -> str | None:
         """Return the id of the workers' Kafka cluster, from `GET /`."""
@@ -342,7 +343,18 @@ class RestDriver:
             return StepInspection(
                 StepStatus.NOT_YET, f"{said}; it is watched for {required_s:.0f} s"
             )
-        return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
+        return StepInspection(
+            StepStatus.DONE, f"{said}, for {ran_s:.0f} s{self._describe_commits()}"
+        )
+
+    def _describe_commits(self) -> str:
+        """Return whether the tasks have committed other offsets than this driver has set."""
+        if not self._set_pairs:
+            return ""
+        now = {pair.partition: pair.offset for pair in self._client.pairs(self._connector)}
+        if any(now.get(pair.partition) != pair.offset for pair in self._set_pairs):
+            return ", and it has committed since"
+        return "; it has committed nothing else yet"
 
     def _exists(self) -> bool:
         return any(connector.name == self._connector for connector in self._client.connectors())
@@ -358,6 +370,8 @@ class RestDriver:
         outcome = self._carry_out(step)
         if outcome.answer is AttemptResult.ACK:
             self.mark_requested(step)
+            if isinstance(step, Alter):
+                self._set_pairs = step.pairs
         return outcome
 
     def mark_requested(self, step: AnyStep) -> None:

@@ -10,8 +10,15 @@ import pytest
 from offsetwatch.config import Connect
 from offsetwatch.remedy.drivers.rest.driver import IDLE_S, RESTART_S, RestDriver
 from offsetwatch.remedy.gather.live_queries import ConnectClient
-from offsetwatch.remedy.model.driver import StepInspection, StepStatus
-from offsetwatch.remedy.model.plan import AnyStep, RequestedState, ToState, Watch
+from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    AnyStep,
+    PartitionOffset,
+    RequestedState,
+    ToState,
+    Watch,
+)
 from tests.fakes.clock import VirtualClock
 
 QUIET_S = 5.0
@@ -107,3 +114,34 @@ def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status
 def test_a_connector_without_tasks_runs_once_none_have_come_for_a_while():
     inspection, took = Worker("RUNNING", configured=0).watched()
     assert (inspection.status, took) == (StepStatus.DONE, int(IDLE_S))
+
+
+@pytest.mark.parametrize(
+    ("position", "said"),
+    [
+        (5, "running, tasks: running, for 5 s; it has committed nothing else yet"),
+        (9, "running, tasks: running, for 5 s, and it has committed since"),
+    ],
+)
+def test_after_an_alteration_it_is_said_whether_the_tasks_have_committed(position, said):
+    worker = Worker("RUNNING RUNNING")
+    key = {"filename": "/in"}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/offsets"):
+            return worker(request)
+        if request.method == "PATCH":
+            text = "The offsets for this connector have been altered successfully"
+            return httpx.Response(200, json={"message": text})
+        pairs = [{"partition": key, "offset": {"position": position}}]
+        return httpx.Response(200, json={"offsets": pairs})
+
+    worker.began = int(worker.clock.now())
+    transport = httpx.MockTransport(answer)
+    with closing(RestDriver(CONNECT, "c", None, clock=worker.clock, transport=transport)) as driver:
+        pair = PartitionOffset('{"filename":"/in"}', '{"position":5}')
+        assert driver.carry_out(Alter((pair,)), None).answer is AttemptResult.ACK
+        for _ in range(6):
+            inspection = driver.inspect(Watch(QUIET_S), None)
+            worker.clock.advance(1.0)
+    assert (inspection.status, inspection.said) == (StepStatus.DONE, said)

@@ -1,0 +1,84 @@
+"""Configured sources, whose ends are read before an offset is changed. Read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from offsetwatch.clients.databases import SourceReader, build_source_reader
+from offsetwatch.config.schema.sources import Source
+from offsetwatch.decode.dialects import find_own_dialect
+from offsetwatch.decode.offset_order import Fields
+from offsetwatch.errors import ClientError
+from offsetwatch.model.connectors import ConnectorSettings
+from offsetwatch.model.source_ends import SourceEndRequest, SourceKind
+from offsetwatch.state.sources.source_ends import DIALECTS, find_column_query
+from offsetwatch.toolbox.source_bounds import SourceFacts
+from offsetwatch.toolbox.suggestions import format_names
+
+_NO_SOURCE: Final = "no entry under sources reads it"
+
+
+class SourcePool:
+    """Configured sources, each connected at its first query.
+
+    connect     the Connect cluster whose connectors are asked for; None: any
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source] = (),
+        connect: str | None = None,
+        build: Callable[[Source], SourceReader] = build_source_reader,
+    ) -> None:
+        self._sources = tuple(sources)
+        self._connect = connect
+        self._build = build
+        self._open: dict[str, SourceReader] = {}
+
+    def read(
+        self, connector: str, settings: ConnectorSettings, partitions: Iterable[Fields]
+    ) -> SourceFacts:
+        """Return the end of the source that a connector reads, or why it is not known."""
+        sources = [source for source in self._sources if self._is_read(source, connector, settings)]
+        if len(sources) != 1:
+            names = format_names(source.name for source in sources)
+            why = f"it reads several of sources: {names}" if sources else _NO_SOURCE
+            return SourceFacts(unknown=why)
+        (source,) = sources
+        columns = frozenset(column.table for column in source.columns)
+        try:
+            reader = self._open.setdefault(source.name, self._build(source))
+            end = reader.read(_build_request(source.name, settings, partitions, columns))
+        except ClientError as exc:
+            return SourceFacts(source.name, unknown=str(exc))
+        return SourceFacts(source.name, end, columns)
+
+    def close(self) -> None:
+        """Close connections."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def _is_read(self, source: Source, connector: str, settings: ConnectorSettings) -> bool:
+        if DIALECTS[SourceKind(source.kind)] != find_own_dialect(settings.class_name):
+            return False
+        return any(
+            self._connect in {None, members.connect} and members.allows(connector)
+            for members in source.connectors
+        )
+
+
+def _build_request(
+    name: str,
+    settings: ConnectorSettings,
+    partitions: Iterable[Fields],
+    columns: frozenset[str],
+) -> SourceEndRequest:
+    partitions = tuple(partitions)
+    queries = (find_column_query(each, settings.database, columns) for each in partitions)
+    files = (each.get("filename") for each in partitions)
+    return SourceEndRequest(
+        name,
+        tuple(sorted({query for query in queries if query is not None})),
+        tuple(sorted({file for file in files if isinstance(file, str)})),
+    )
