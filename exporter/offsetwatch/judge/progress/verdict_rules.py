@@ -52,7 +52,8 @@ class VerdictCase(NamedTuple):
     rests           paused or stopped, if an operator did that to the connector
     copied          the connector works on the partition now
     placed          it has an offset
-    unsure          its offset stands under several raw keys, and its task looks up one of them
+    unsure          several records may hold its offset, under other raw keys or in other Kafka
+                    partitions
     why             what shows that the connector cannot work, in words: its state, its tasks
     why_all         none of the connector can work
     why_s           since when `why` is there, or is not
@@ -292,8 +293,8 @@ def match_missing_offset(case: VerdictCase) -> str | None:
     """
     if case.unsure:
         return (
-            "its offset is stored under several raw keys, and only its next commit shows which of "
-            "them its task looks up"
+            "several records may hold its offset, under other raw keys or in other Kafka "
+            "partitions, and only its next commit shows which of them counts"
         )
     if case.placed:
         return None
