@@ -184,6 +184,8 @@ def translate_error(
     """Return the ClientError of an error of psycopg. `name` is of the source."""
     import psycopg  # noqa: PLC0415 - of an extra
 
+    from offsetwatch.clients.databases.bounded_psycopg import AnswerTimeout  # noqa: PLC0415 - as above
+
     assert isinstance(error, psycopg.Error)
     said = (error.diag.message_primary or str(error)).partition("\n\tIs the server running")[0]
     text = shorten_server_text(said, *secrets)
@@ -191,7 +193,7 @@ def translate_error(
         return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
     if isinstance(error, psycopg.errors.QueryCanceled):
         return StatementTimeout(name)
-    if isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001 - it has no other name
+    if isinstance(error, AnswerTimeout):
         return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return AccessDenied(name, text, _ADVICE[AccessDenied])

@@ -192,10 +192,10 @@ def _translate(name: str, error: Exception, *, connecting: bool) -> ClientError:
         advice = "write it as SQLAlchemy has it for this database, and install the driver"
         return SettingsRefused(name, why, advice)
     original = error.orig
-    module = type(original).__module__.partition(".")[0]
-    if module == "psycopg" and isinstance(original, Exception):
+    libraries = {base.__module__.partition(".")[0] for base in type(original).__mro__}
+    if "psycopg" in libraries and isinstance(original, Exception):
         return postgresql.translate_error(name, original, connecting=connecting)
-    if module == "pymysql" and isinstance(original, Exception):
+    if "pymysql" in libraries and isinstance(original, Exception):
         return mysql.translate_error(name, original, connecting=connecting)
     text = shorten_server_text(str(original))
     if connecting:

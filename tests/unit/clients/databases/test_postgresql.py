@@ -221,7 +221,7 @@ def test_errors_of_connections(
     ("error", "detail"),
     [
         (psycopg.errors.QueryCanceled("canceled"), "a statement took longer than 2 s"),
-        (psycopg.errors._WaitTimeout("wait timeout expired"), "no answer within 4 s"),
+        (bounded_psycopg.AnswerTimeout("no answer in time"), "no answer within 4 s"),
     ],
 )
 def test_slow_statements_are_timeouts(
@@ -290,3 +290,23 @@ def test_a_secret_file_that_is_gone_is_an_error_without_its_path(
     file.unlink()
     with pytest.raises(SettingsRefused, match="shop: dsn_file cannot be read: No such file"):
         reader.read(REQUEST)
+
+
+def test_a_wait_ends_by_our_own_limit() -> None:
+    def answering() -> Any:
+        assert (yield "read") == "ready"
+        return 7
+
+    def silent() -> Any:
+        while True:
+            yield "read"
+
+    waited = bounded_psycopg._limit(answering(), deadline=float("inf"))
+    assert next(waited) == "read"
+    with pytest.raises(StopIteration) as ended:
+        waited.send("ready")
+    assert ended.value.value == 7
+    late = bounded_psycopg._limit(silent(), deadline=0.0)
+    next(late)
+    with pytest.raises(bounded_psycopg.AnswerTimeout):
+        late.send("nothing")

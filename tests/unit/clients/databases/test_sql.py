@@ -10,13 +10,22 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psycopg
+import pymysql
 import pytest
 import sqlalchemy
 
 from offsetwatch.clients.databases import bounded_psycopg
-from offsetwatch.clients.databases.sql import SqlReader, _build_end, _build_statement
+from offsetwatch.clients.databases.settings import StatementTimeout
+from offsetwatch.clients.databases.sql import SqlReader, _build_end, _build_statement, _translate
 from offsetwatch.config.schema.sources import Source
-from offsetwatch.errors import NotFound, SettingsRefused
+from offsetwatch.errors import (
+    ClientError,
+    MalformedResponse,
+    NotFound,
+    ResponseTimeout,
+    SettingsRefused,
+)
 from offsetwatch.model.source_ends import ColumnEnd, ColumnQuery, SourceEndRequest, SqlEnd
 
 
@@ -150,6 +159,20 @@ def test_postgresql_is_reached_with_our_own_time_limits(monkeypatch: pytest.Monk
         SqlReader(source("postgresql+psycopg://u:p@h/x")).read(request())
     assert calls[0][0]["conninfo"] == "postgresql://u:p@h/x"
     assert calls[0][1] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (bounded_psycopg.AnswerTimeout("no answer in time"), ResponseTimeout),
+        (psycopg.errors.UndefinedTable("no such relation"), NotFound),
+        (pymysql.err.OperationalError(1969, "interrupted"), StatementTimeout),
+        (sqlite3.OperationalError("no such table"), MalformedResponse),
+    ],
+)
+def test_errors_are_those_of_their_driver(error: Exception, kind: type[ClientError]) -> None:
+    wrapped = sqlalchemy.exc.DBAPIError("SELECT 1", None, error)
+    assert type(_translate("shop", wrapped, connecting=False)) is kind
 
 
 @pytest.mark.parametrize(
