@@ -566,6 +566,14 @@ def test_with_a_router_that_cannot_be_followed_the_report_says_so(tmp_path: Path
         build(tmp_path)
 
 
+def test_with_a_separator_that_a_config_provider_knows_the_report_says_so(tmp_path: Path) -> None:
+    past = build_typical_hour()
+    past.flows = [{**FLOW, "separator": "${env:SEPARATOR}"}]
+    past.write(tmp_path)
+    with pytest.raises(HistoryError, match="its replication policy writes its copies"):
+        build(tmp_path)
+
+
 def test_flows_of_tables_that_are_older_than_a_column_are_read(tmp_path: Path) -> None:
     newer = {"routers", "copies"}
     columns = tuple(column for column in GOLD_FLOWS.columns if column.name not in newer)

@@ -408,11 +408,11 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
     named = {partition.topic for partition in downstream}
     named |= {checkpoint.where.topic for checkpoint in inputs.checkpoints}
     remote = _name_copies(flow, named, copied)
-    if flow.routers and copied and not remote:
+    if copied and not remote and _has_unknown_copies(flow, named, copied):
+        why = f"a transform ({format_routers(flow)})" if flow.routers else "its replication policy"
         raise HistoryError(
-            f"{flow.source}->{flow.target}: a transform ({format_routers(flow)}) writes its copies "
-            "to topics with unknown names: the position after a failover is unknown. Name them: "
-            "flows[].copies"
+            f"{flow.source}->{flow.target}: {why} writes its copies to topics with unknown names: "
+            "the position after a failover is unknown. Name them: flows[].copies"
         )
     source = {name: topic for topic, name in remote.items()}
     inputs.remote = remote
@@ -443,6 +443,12 @@ def _name_copies(
         for topic, name in copies.items()
         if name is not None and name in names and sources[name] == 1
     }
+
+
+def _has_unknown_copies(flow: MirrorFlow, names: Collection[str], copied: Collection[str]) -> bool:
+    return bool(flow.routers) or all(
+        find_remote_topic(flow, topic, names) is None for topic in copied
+    )
 
 
 def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPartition]:
