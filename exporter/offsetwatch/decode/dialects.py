@@ -33,6 +33,8 @@ class Dialect:
     order       None where no order is guaranteed but that of `alone`
     time        None where the offset does not say when its last change was made
     longs       fields that the task casts to a long: any other type fails it at its start
+    numbers     fields whose numbers are positions: neither counters within a transaction, nor ids,
+                times and metadata of transactions; None: unknown, so every number may be one
     """
 
     name: str
@@ -43,6 +45,7 @@ class Dialect:
     order: Callable[[Fields], OrderKey | None] | None = None
     time: Callable[[Fields], float | None] | None = None
     longs: tuple[str, ...] = ()
+    numbers: frozenset[str] | None = None
 
     @property
     def alone(self) -> str:
@@ -82,30 +85,35 @@ DEBEZIUM_MYSQL = Dialect(
     fields=("file", "pos", "event", "row", "gtids"),
     order=offset_order.order_mysql,
     time=offset_order.read_debezium_time,
+    numbers=frozenset({"pos"}),
 )
 DEBEZIUM_POSTGRES = Dialect(
     "debezium_postgres",
     fields=("lsn", "lsn_proc", "lsn_commit"),
     order=offset_order.order_postgres,
     time=offset_order.read_debezium_time,
+    numbers=frozenset({"lsn", "lsn_proc", "lsn_commit"}),
 )
 DEBEZIUM_SQLSERVER = Dialect(
     "debezium_sqlserver",
     fields=("commit_lsn", "change_lsn", "event_serial_no"),
     order=offset_order.order_sql_server,
     time=offset_order.read_debezium_time,
+    numbers=frozenset(),
 )
 DEBEZIUM_ORACLE = Dialect(
     "debezium_oracle",
     fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
     order=offset_order.order_oracle,
     time=offset_order.read_debezium_time,
+    numbers=frozenset({"scn"}),
 )
 DEBEZIUM_MONGODB = Dialect(
     "debezium_mongodb",
     fields=("sec", "ord", "resume_token"),
     order=offset_order.order_mongodb,
     time=offset_order.read_mongodb_time,
+    numbers=frozenset({"sec", "ord"}),
 )
 GENERIC = Dialect("generic")
 # The class is not known, and so is the meaning of its offsets.
@@ -278,6 +286,18 @@ def _parse_partition_number(partition: Mapping[str, Scalar]) -> int | None:
 def parse_offset_fields(offset: SourceOffset) -> Fields:
     """Return all fields of an offset with their values and types; none if the offset is null."""
     return {} if offset.is_null else _decode_fields(offset.text)
+
+
+def select_positions(
+    dialect: str, offset: SourceOffset | None
+) -> tuple[tuple[str, int | float], ...]:
+    """Return the numbers of an offset that are positions in its source."""
+    if offset is None:
+        return ()
+    names = DIALECTS[dialect].numbers
+    if names is None:
+        return offset.numbers
+    return tuple(item for item in offset.numbers if item[0] in names)
 
 
 def _read_long(field: str, offset: SourceOffset) -> int | None:

@@ -142,7 +142,7 @@ def order_mysql(fields: Fields) -> OrderKey | None:
     event, row = (
         0 if fields.get(field) is None else read_long(fields, field) for field in ("event", "row")
     )
-    if fields.get("gtids") is not None:
+    if has_gtids(fields):
         return _order_gtids(fields, () if event is None or row is None else (event, row))
     file, pos = fields.get("file"), read_long(fields, "pos")
     name = parse_binlog_name(file)
@@ -151,6 +151,12 @@ def order_mysql(fields: Fields) -> OrderKey | None:
     base, number = name
     scope = (base, fields.get("server_id"), *_read_snapshot_scope(fields))
     return OrderKey(scope, (number, pos, event, row))
+
+
+def has_gtids(fields: Fields) -> bool:
+    """Check whether an offset has GTIDs; to Debezium a blank text is none (setCompletedGtidSet)."""
+    gtids = fields.get("gtids")
+    return gtids is not None and gtids != "" and not str(gtids).isspace()
 
 
 def parse_binlog_name(value: Scalar) -> tuple[str, int] | None:
@@ -182,7 +188,9 @@ def _order_within_transaction(fields: Fields) -> tuple[int, ...]:
     lsn, kind = read_long(fields, "lsn"), fields.get("messageType")
     if lsn is None or not isinstance(kind, str) or kind == "MESSAGE":
         return ()
-    return (0, 0) if kind == "COMMIT" else (1, lsn)
+    if kind == "COMMIT":
+        return (0, 0, 0)
+    return (1, lsn, read_long(fields, "lsn_events_processed") or 0)  # several changes have one lsn
 
 
 def order_sql_server(fields: Fields) -> OrderKey | None:

@@ -16,6 +16,7 @@ from offsetwatch.decode.dialects import (
     read_position,
     refine_dialect,
     resolve_dialect,
+    select_positions,
 )
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import MirrorPartition, Order, SourceOffset
@@ -269,6 +270,18 @@ AHEAD = [
         {**COMMITTED, "lsn": 150, "messageType": "INSERT"},
         {**COMMITTED, "lsn": 260, "messageType": "UPDATE"},
         id="postgres-within-the-transaction-that-follows",
+    ),
+    pytest.param(
+        "debezium",
+        {**COMMITTED, "lsn": 260, "messageType": "INSERT", "lsn_events_processed": 1},
+        {**COMMITTED, "lsn": 260, "messageType": "INSERT", "lsn_events_processed": 2},
+        id="postgres-changes-that-share-an-lsn",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": ""},
+        {**MYSQL, "gtids": "", "pos": 155},
+        id="mysql-a-blank-set-is-none",
     ),
     pytest.param(
         "debezium",
@@ -636,3 +649,20 @@ def test_what_another_class_writes_has_no_time_and_no_order():
     offset = decode_value(b'{"timestamp":1700000000000}')
     assert describe_offset("jdbc", offset, CONFLUENT)[:2] == ("jdbc", 1_700_000_000.0)
     assert describe_offset("jdbc", offset, "vb.TextSource") == ("generic", None, False)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "names"),
+    [
+        ("debezium_postgres", ["lsn", "lsn_commit", "lsn_proc"]),
+        (
+            "debezium",
+            ["lsn", "lsn_commit", "lsn_proc", "transaction_order", "ts_usec", "txId"],
+        ),
+        ("jdbc", ["lsn", "lsn_commit", "lsn_proc", "transaction_order", "ts_usec", "txId"]),
+    ],
+)
+def test_only_positions_of_a_known_class_are_positions(dialect, names):
+    known = offset(**POSTGRES, transaction_order=7)
+    assert [name for name, _ in select_positions(dialect, known)] == names
+    assert select_positions(dialect, None) == ()

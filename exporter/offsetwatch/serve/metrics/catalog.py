@@ -191,10 +191,12 @@ CATALOG: tuple[MetricSpec, ...] = (
     POSITION := gauge(
         "source_offset_position",
         (*SOURCE_PARTITION, "field"),
-        "Each numeric field of the source offset in the newest record that the offsets topic holds "
-        "for this source partition, or from REST if no topic can be read: what Connect "
-        "would hand to the task. For MirrorMaker 2 the "
-        "field offset is the last record replicated, not the next one.",
+        "Each number of the source offset that is a position, in the newest record that the "
+        "offsets topic holds for this source partition, or from REST if no topic can be read: what "
+        "Connect would hand to the task. For MirrorMaker 2 the field offset is the last record "
+        "replicated, not the next one. Of Debezium connectors, counters within a transaction "
+        "(event, row), ids and metadata of transactions, and times are left out; of a class that "
+        "is not known every number is a position.",
     ),
     LAST_COMMIT := gauge(
         "source_offset_last_commit_timestamp_seconds",

@@ -14,7 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from offsetwatch.decode.dialects import MIRROR_SOURCE
+from offsetwatch.decode.dialects import MIRROR_SOURCE, select_positions
 from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.history_documents import QUANTILES, PipelineStatus
@@ -218,11 +218,11 @@ def _count_tasks(view: ConnectorView) -> Iterable[tuple[str, int]]:
 
 
 def collect_positions(snapshot: Snapshot) -> Iterator[Family]:
-    """Yield every number of every source offset."""
+    """Yield the positions in every source offset."""
     views = _select_exported(snapshot)
-    offsets = [view.offset for view in views]
-    fields = list(chain.from_iterable([offset.numbers for offset in offsets if offset is not None]))
-    each = [0 if offset is None else len(offset.numbers) for offset in offsets]
+    positions = [select_positions(view.dialect, view.offset) for view in views]
+    fields = list(chain.from_iterable(positions))
+    each = list(map(len, positions))
     labels = _build_label_columns(views)
     if each.count(1) != len(each):
         labels = labels.repeated(each)

@@ -14,6 +14,7 @@ from offsetwatch.decode.offset_order import (
     GTIDS_CHARS_MAX,
     Fields,
     GtidSet,
+    has_gtids,
     parse_binlog_name,
     parse_gtids,
     read_long,
@@ -172,7 +173,7 @@ def measure_mysql(
     """
     connected, handed_all = _find_connection(end, settings)
     binlog = _measure_binlog(fields, end, removed)
-    if fields.get("gtids") is not None:
+    if has_gtids(fields):
         distance = _measure_gtids(fields, end, handed_all=handed_all, binlog=binlog)
     else:
         distance = _measure_coordinates(fields, end, handed_all=handed_all, binlog=binlog)
