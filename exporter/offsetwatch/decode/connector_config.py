@@ -188,6 +188,8 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
         internal = "."
     alias = target if on_source else source
     topic = internal.join(("mm2-offset-syncs", alias, "internal"))
+    has_syncs = emitted.lower() != "false"
+    is_known = not has_syncs or not is_provided(topic, location, emitted)
     return MirrorSettings(
         source=source,
         target=target,
@@ -197,9 +199,8 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
         target_addresses=parse_bootstrap_addresses(
             config.get("target.cluster.bootstrap.servers", "")
         ),
-        syncs_topic=topic
-        if emitted.lower() != "false" and not is_provided(topic, location, emitted)
-        else None,
+        syncs_topic=topic if has_syncs and is_known else None,
+        syncs_known=is_known,
         syncs_on_source=on_source,
         read_committed=_parse_isolation(_read_consumer_setting(config, "isolation.level"), False),
         from_start=_read_consumer_setting(config, "auto.offset.reset") in {None, "earliest"},

@@ -51,7 +51,8 @@ class MirrorSettings:
 
     source, target     aliases
     source_addresses, target_addresses    `host:port` as in the connector's configuration
-    syncs_topic        None if it emits no offset syncs, or if it is not known where
+    syncs_topic        None if it emits no offset syncs
+    syncs_known        False if a config provider knows whether and where it emits them
     read_committed     None if a config provider knows it
     from_start         it certainly reads a partition without an offset from its start, the default
                        of MirrorSourceConfig
@@ -78,6 +79,7 @@ class MirrorSettings:
     internal_separator: str = "."
     routers: tuple[TopicRouter, ...] = ()
     refresh_s: float | None = REFRESH_S
+    syncs_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)

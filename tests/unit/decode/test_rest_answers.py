@@ -998,7 +998,10 @@ PROVIDED = "${file:/etc/mm2.properties:it}"
     ],
 )
 def test_no_setting_of_a_mirror_is_taken_literally(setting, field, unknown):
-    assert getattr(mirror(**{setting: PROVIDED}), field) == unknown
+    found = mirror(**{setting: PROVIDED})
+    assert getattr(found, field) == unknown
+    assert found.syncs_known is (field != "syncs_topic")
+    assert mirror(**{setting: PROVIDED, "emit.offset-syncs.enabled": "false"}).syncs_known
 
 
 @pytest.mark.parametrize(

@@ -121,8 +121,13 @@ def _find_cluster_users(
         stopped = connector.state == "stopped" and not connector.tasks
         if inventory.running is not None:
             stopped = not inventory.running
-        for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
-            if settings is None or settings.syncs_topic != topic.topic:
+        for settings, verb in ((connector.mirror, "write"), (connector.translates, "read")):
+            if settings is None or settings.syncs_topic not in {topic.topic, None}:
+                continue
+            if settings.syncs_topic is None:
+                if not settings.syncs_known and (inventory.name, connector.name) != besides:
+                    user = f"{inventory.name}/{connector.name}"
+                    yield SyncTopicUser(user, f"may {verb}", stopped, why=why)
                 continue
             used = find_syncs_topic(settings, inventory.home, addresses)
             if used is not None and used != topic:
@@ -130,7 +135,7 @@ def _find_cluster_users(
             reported = True
             if (inventory.name, connector.name) != besides:
                 user = f"{inventory.name}/{connector.name}"
-                yield SyncTopicUser(user, does, stopped, sure=used is not None, why=why)
+                yield SyncTopicUser(user, f"{verb}s", stopped, sure=used is not None, why=why)
     unknown = partial(SyncTopicUser, stopped=inventory.running == "", why=why)
     if topic in inventory.named and not reported:
         yield unknown(f"a flow of {inventory.name}", "uses")
@@ -207,7 +212,10 @@ def prepare_sync_deletion(
     `besides` is its owner, as (Connect cluster, connector).
     """
     if topic is None:
-        wrong = "the flow emits no offset syncs, or onto a cluster not configured"
+        wrong = (
+            "the flow emits no offset syncs, or onto a cluster not configured, or only a config "
+            "provider of its workers knows where"
+        )
         right = "leave it out, or name that cluster under kafka"
         problem = ValidationProblem("--clear-syncs", wrong, right)
         return SyncTopicDeletion(None, problems=(problem,))

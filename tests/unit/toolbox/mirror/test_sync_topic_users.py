@@ -80,6 +80,16 @@ def test_the_same_name_on_a_cluster_that_is_not_configured_may_be_the_same_topic
     ]
 
 
+def test_one_whose_topic_only_a_config_provider_knows_may_use_it():
+    hidden = replace(mirror(), syncs_topic=None, syncs_known=False)
+    assert find_users(
+        connector("hidden", mirror=hidden),
+        connector("checkpoints", translates=hidden),
+        connector("silent", mirror=replace(mirror(), syncs_topic=None)),
+        connector("mm2-source", mirror=hidden),
+    ) == ["lab/hidden may write it (NOT stopped)", "lab/checkpoints may read it (NOT stopped)"]
+
+
 @pytest.mark.parametrize(
     ("state", "tasks", "stopped"),
     [("stopped", 0, True), ("stopped", 1, False), ("paused", 0, False), ("failed", 1, False)],
