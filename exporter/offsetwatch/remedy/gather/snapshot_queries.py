@@ -340,16 +340,20 @@ def find_similar_failures(
 
 
 def has_healthy_sibling(snapshot: Snapshot, key: ConnectorKey) -> bool:
-    """Return whether another connector of the same class makes progress."""
+    """Return whether another connector of the same class makes progress.
+
+    A class that is not known is no class.
+    """
     index = snapshot.index
     view = index.connectors.get(key)
+    class_name = "" if view is None else view.class_name
     healthy = (
         index.connectors.get((judgement.connect_cluster, judgement.connector))
         for verdict in (Verdict.OK, Verdict.IDLE)
         for judgement in index.judgements(Scope.CONNECTOR, verdict)
     )
-    return view is not None and any(
-        other is not None and other.class_name == view.class_name and other.name != view.name
+    return bool(class_name) and any(
+        other is not None and other.class_name == class_name and other.name != key[1]
         for other in healthy
     )
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
-from offsetwatch.model.findings import FailureRun
+from offsetwatch.model.connectors import DELETED, ConnectorKind, StateChange, StateHistory
+from offsetwatch.model.findings import FailureRun, Judgement, Scope, Verdict
 from offsetwatch.remedy.gather.facts_collector import count_ineffective_restarts
 from offsetwatch.remedy.gather.snapshot_queries import (
     RemediationCase,
@@ -18,13 +18,19 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     find_similar_failures,
     find_skipped_record,
     find_state_changes,
+    has_healthy_sibling,
     parse_version,
     pin_state,
 )
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model.fleet_state import ConnectorRestart, FleetState
 from offsetwatch.remedy.model.plan import Action, PartitionOffset
-from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorListView, Snapshot
+from offsetwatch.state.snapshot import (
+    EMPTY_SNAPSHOT,
+    ConnectorListView,
+    ConnectorView,
+    Snapshot,
+)
 from tests.changed import replace
 from tests.unit.remedy.plans import PARTITION, POISON, skip_of
 
@@ -156,3 +162,16 @@ def test_the_record_to_skip_is_the_plans_whatever_a_later_search_finds():
     assert skipped is not None
     assert skipped[0] == POISON
     assert skipped[1:] == find_skipped_record(replace(case, plan=plan, found=None))[1:]
+
+
+@pytest.mark.parametrize(("class_name", "expected"), [("org.example.Sink", True), ("", False)])
+def test_only_a_connector_of_the_same_known_class_says_anything_of_the_target(class_name, expected):
+    """A config provider may know the class, or Connect leave it out."""
+    views = tuple(
+        ConnectorView("lab", name, ConnectorKind.SINK, class_name, "1", "running", ())
+        for name in ("files", "other")
+    )
+    ok = Judgement(Scope.CONNECTOR, "lab", "other", "", Verdict.OK, 1, "it commits", 1.0, ())
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=views, judgements=(ok,))
+    assert has_healthy_sibling(snapshot, ("lab", "files")) is expected
+    assert not has_healthy_sibling(snapshot, ("lab", "gone"))
