@@ -20,6 +20,7 @@ from offsetwatch.decode.dialects import (
     JDBC,
 )
 from offsetwatch.decode.offset_order import Fields, is_snapshot
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import DatabaseSettings
 from offsetwatch.model.source_ends import SourceEnd
 from offsetwatch.state.sources.distances import Distance
@@ -147,8 +148,9 @@ def _find_range_flaws(distance: Distance, resume: int, floor: int) -> Iterator[F
             yield "", f"{resume} lies before {floor}, where its source begins", f"from {floor}"
             return
         wrong = (
-            f"{resume} lies {floor - resume} bytes before {floor}, which its replication slot has "
-            "confirmed: a slot does not go back, its task fails, and nothing comes again"
+            f"{resume} lies {format_count(floor - resume, 'byte')} before {floor}, which its "
+            "replication slot has confirmed: a slot does not go back, its task fails, and nothing "
+            "comes again"
         )
         yield "", wrong, f"from {floor} to {distance.end}; {_SNAPSHOT_ADVICE}"
     elif distance.ahead > 0:

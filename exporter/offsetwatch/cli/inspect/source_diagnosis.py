@@ -12,6 +12,7 @@ from typing import Final
 from offsetwatch.cli.inspect.diagnosis import NAMED_MAX, DoctorCheck
 from offsetwatch.config.schema.sources import Source, SourceConnectors
 from offsetwatch.decode.dialects import is_own_dialect
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.source_ends import (
     FileEnd,
@@ -59,7 +60,7 @@ def _check_postgresql(
         "end",
         "ok",
         f"WAL at {format_wal_position(end.wal_end)}{standby}, "
-        f"{len(end.slots)} logical replication slot(s)",
+        f"{format_count(len(end.slots), 'logical replication slot')}",
     )
     if end.system_id is None:
         yield line(
@@ -80,7 +81,11 @@ def _check_postgresql(
             "not silent",
         )
     elif active:
-        yield line("rights", "ok", f"what was sent to {len(active)} active slot(s) is visible")
+        yield line(
+            "rights",
+            "ok",
+            f"what was sent to {format_count(len(active), 'active slot')} is visible",
+        )
     else:
         yield line("rights", "unknown", "no slot is active, which would show pg_monitor")
 
@@ -113,7 +118,12 @@ def _check_mysql(line: partial[DoctorCheck], user: str, end: MysqlEnd) -> Iterat
             "and not silent",
         )
     if end.logs is not None and end.readers is not None:
-        yield line("rights", "ok", f"{len(end.logs)} binlog file(s), {len(end.readers)} reader(s)")
+        yield line(
+            "rights",
+            "ok",
+            f"{format_count(len(end.logs), 'binlog file')}, "
+            f"{format_count(len(end.readers), 'reader')}",
+        )
 
 
 def _check_members(
@@ -124,7 +134,9 @@ def _check_members(
         return
     readable = sorted(name for name, error in errors.items() if error is None)
     if readable:
-        yield line("end", "ok", f"{what}(s) {_format_names(readable)}")
+        yield line(
+            "end", "ok", f"{what if len(readable) == 1 else f'{what}s'} {_format_names(readable)}"
+        )
     for name, error in sorted(errors.items()):
         if error is not None:
             yield line(what, "fail", f"{name}: {error}", advice.replace("TABLE", name))

@@ -103,12 +103,12 @@ def test_what_was_read_is_said() -> None:
         readers=(BinlogReader("cdc", "h", True),),
     )
     assert texts(check_source_end(settings(), "w", postgresql())) == [
-        ("end", "ok", "WAL at 1/10, 0 logical replication slot(s)"),
+        ("end", "ok", "WAL at 1/10, 0 logical replication slots"),
         ("rights", "unknown", "no slot is active, which would show pg_monitor"),
     ]
     assert texts(check_source_end(settings("mysql"), "w", whole)) == [
         ("end", "ok", "MariaDB, server_id 7, GTIDs 0-7-1"),
-        ("rights", "ok", "1 binlog file(s), 1 reader(s)"),
+        ("rights", "ok", "1 binlog file, 1 reader"),
     ]
     no_binlog = MysqlEnd(mariadb=False, server_id=7, gtids="", logs=(), readers=())
     assert texts(check_source_end(settings("mysql"), "w", no_binlog))[0] == (
@@ -125,7 +125,7 @@ def test_each_table_and_file_that_cannot_be_read_has_a_line() -> None:
     }
     lines = list(check_source_end(settings("sql"), "watcher", SqlEnd(columns)))
     assert texts(lines) == [
-        ("end", "ok", "table(s) orders"),
+        ("end", "ok", "table orders"),
         ("table", "fail", "gone: permission denied"),
     ]
     assert lines[1].advice == (
