@@ -8,16 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import click
-
-from offsetwatch.cli.common.options import config_option
 from offsetwatch.daemon import tuning
 
 
-@click.command()
-@config_option
-def run(config_path: Path) -> int:
-    """Run the daemon."""
+def run_daemon(config_path: Path) -> int:
+    """Run the daemon; return the exit code."""
     tuning.tune_memory()  # before the daemon's modules are loaded
     # Where a library written in C ends the process, only this says what each thread was doing.
     faulthandler.enable()

@@ -11,11 +11,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import click
 import yaml
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import FILE_TYPE
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.errors import ConfigError, NotFound
@@ -29,25 +27,7 @@ from offsetwatch.toolbox.strimzi_discovery import (
 SECRETS_FOLDER: Final = "secrets"
 
 
-@click.command()
-@click.option(
-    "--strimzi",
-    "namespace",
-    metavar="NAMESPACE",
-    required=True,
-    help="The namespace of its resources.",
-)
-@click.option(
-    "--kubeconfig",
-    type=FILE_TYPE,
-    help="A kubeconfig; default: the pod's service account, or kubectl's files.",
-)
-@click.option(
-    "--secrets-to",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Write the named certificates and passwords here, each a file that only you can read.",
-)
-def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
+def print_strimzi_config(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
     """Print a configuration of what Strimzi runs in a namespace."""
     reader = KubeReader(find_kubernetes_access(kubeconfig))
     resources = NamespaceResources(

@@ -21,13 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-import click
-
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import SOURCE, ClusterName, collect_unread_clusters
 from offsetwatch.cli.common.logging import configure_logging
-from offsetwatch.cli.common.options import config_option, output_options, timeout_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
@@ -87,14 +84,8 @@ _WAITING_ADVICE: Final = (
 CheckFunction = Callable[[], Iterable[DoctorCheck]]
 
 
-@click.command()
-@config_option
-@output_options
-@timeout_option()
-def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> int:
-    """Check every cluster, worker and source, read-only, and print what to fix. Exit code 1 with
-    warnings or failures, 7 if something does not answer.
-    """
+def run_doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> int:
+    """Check everything, and print the report; return the exit code."""
     loaded = config.load(config_path)
     configure_logging("error", "console")
     with _show_spinner():

@@ -17,7 +17,6 @@ from click.shell_completion import get_completion_class
 from offsetwatch import config
 from offsetwatch.cli.commands import cli
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import config_option, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clients.http.auth import find_tls_problems
 from offsetwatch.clients.kafka.clients import find_refused_settings
@@ -34,10 +33,8 @@ OK, FINDINGS, USAGE = 0, 1, 2
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*", re.ASCII)
 
 
-@click.command()
-@config_option
-def check(config_path: Path) -> None:
-    """Check a configuration file, offline; print every mistake at once."""
+def check_config_file(config_path: Path) -> None:
+    """Check a configuration file, and print every mistake at once."""
     loaded = config.load(config_path)
     mistakes = [
         f"kafka.{name}.properties.{error.detail}"
@@ -58,9 +55,7 @@ def check(config_path: Path) -> None:
     )
 
 
-@click.command()
-@output_options
-def metrics(output_format: OutputFormat) -> None:
+def print_metrics(output_format: OutputFormat) -> None:
     """Print the metric catalogue."""
     rows = catalog.describe_metrics()
     output.print_result(
@@ -77,10 +72,8 @@ def metrics(output_format: OutputFormat) -> None:
     )
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the script that completes this command in a shell."""
+def print_completion(shell: str) -> None:
+    """Print the script that completes commands in a shell."""
     completion_class = get_completion_class(shell)
     assert completion_class is not None
     click.echo(completion_class(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
@@ -90,26 +83,8 @@ class _UnusableError(Exception):
     """An entry of the input that is no record; the argument is the reason."""
 
 
-@click.command()
-@click.option(
-    "--topic-role",
-    required=True,
-    type=click.Choice([role.value for role in TopicKind]),
-    help="The role of the topic.",
-)
-@click.option(
-    "--encoding",
-    type=click.Choice(["hex", "base64"]),
-    help="Of keys and values; by default hex where a record's key and value both can be hex.",
-)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-def decode(topic_role: str, encoding: str | None, file: str) -> int:
-    """Decode records of an internal topic, or print why they cannot be decoded.
-
-    FILE (or -) holds JSON lines or one JSON array of {"key": ..., "value": ...}, either of them
-    null where the record has none; other fields are passed on. Exit code 1 if a record is
-    undecodable, 2 if a line is no record.
-    """
+def decode_records(topic_role: str, encoding: str | None, file: str) -> int:
+    """Decode records of a file; return the exit code."""
     role = TopicKind(topic_role)
     worst = OK
     with click.open_file(file, "rb") as source:

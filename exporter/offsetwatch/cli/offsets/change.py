@@ -15,23 +15,23 @@ from typing import Any
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import change_options
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED, ChangeOptions
+from offsetwatch.cli.offsets.execute import (
+    DENIED,
+    OK,
+    UNAUTHORISED,
+    ChangeOptions,
+)
 from offsetwatch.cli.offsets.export import (
     DocumentOptions,
-    connectors_option,
-    document_option,
     print_changes,
     read_document,
-    rename_options,
     take_document_options,
 )
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     load_optional_config,
     open_offset_store,
-    store_options,
     take_store_options,
 )
 from offsetwatch.errors import (
@@ -69,16 +69,8 @@ def take_change_options(options: dict[str, Any]) -> ChangeOptions:
     return ChangeOptions(**{field.name: options.pop(field.name) for field in fields(ChangeOptions)})
 
 
-@click.command()
-@store_options
-@document_option
-@connectors_option
-@rename_options
-@change_options
-def offsets_import(**options: Any) -> int:
-    """Set the offsets in a document, from a file or from standard input. null removes an offset;
-    offsets that are not in the document are not changed.
-    """
+def import_offsets(**options: Any) -> int:
+    """Set the offsets in a document; return the exit code."""
     where, changing = take_store_options(options), take_change_options(options)
     source = take_document_options(options)
     requests = tuple(
@@ -104,17 +96,10 @@ def _choose_sections(
     return tuple(section for section in document.sections if section.connector in names)
 
 
-@click.command()
-@click.argument("connector")
-@store_options
-@click.option("--partition", multiple=True, metavar="JSON", help="A source partition, and")
-@click.option("--offset", multiple=True, metavar="JSON", help="its offset, or null.")
-@document_option
-@change_options
-def offsets_alter(
+def alter_offsets(
     connector: str, partition: tuple[str, ...], offset: tuple[str, ...], **options: Any
 ) -> int:
-    """Set offsets of one connector, from pairs or from a document (KIP-199, or a PATCH body)."""
+    """Set offsets of one connector, from pairs or from a document; return the exit code."""
     where, changing = take_store_options(options), take_change_options(options)
     source = take_document_options(options)
     if len(partition) != len(offset):

@@ -19,27 +19,17 @@ from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
     CONFIG_VARIABLE,
-    FILE_TYPE,
     add_config_option,
-    allow_new_option,
-    change_timeout_option,
-    combine_options,
-    config_option,
-    dry_run_option,
     is_typed,
-    optional_config_option,
-    state_dir_option,
-    watch_option,
-    yes_option,
 )
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.create import create_restart_plan
+from offsetwatch.cli.plans.create import (
+    create_restart_plan,
+)
+from offsetwatch.cli.plans.options import CONTROL_VARIABLE
 from offsetwatch.cli.plans.service_access import (
-    CONTROL_VARIABLE,
     ServiceAccess,
     build_service_access,
-    listener_options,
-    optional_because_option,
 )
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.errors import ConfigError
@@ -87,39 +77,18 @@ def _open_connect_cluster(options: ConnectorChangeOptions) -> Iterator[RestOffse
         yield store
 
 
-_shared_lifecycle_options = combine_options(
-    click.argument("name"),
-    click.option("--connect", "connect_cluster", help="Its Connect cluster, if several are known."),
-    yes_option,
-    dry_run_option,
-    state_dir_option,
-    change_timeout_option,
-)
-# Of verbs that change a connector and none of its offsets.
-_lifecycle_options = combine_options(config_option, _shared_lifecycle_options)
-
-
-@click.command()
-@_lifecycle_options
-def connectors_stop(**options: Any) -> int:
-    """Stop a connector and wait until no task of it is left (KIP-875, Kafka 3.5)."""
+def stop_connector(**options: Any) -> int:
+    """Stop a connector; return the exit code."""
     return _change_state(RequestedState.STOPPED, ConnectorChangeOptions(**options))
 
 
-@click.command()
-@_lifecycle_options
-def connectors_pause(**options: Any) -> int:
-    """Pause a connector: its tasks remain assigned, and do nothing."""
+def pause_connector(**options: Any) -> int:
+    """Pause a connector; return the exit code."""
     return _change_state(RequestedState.PAUSED, ConnectorChangeOptions(**options))
 
 
-@click.command()
-@_lifecycle_options
-@watch_option
-def connectors_resume(*, watch_s: float, **options: Any) -> int:
-    """Resume a connector that was stopped or paused, and watch its tasks. Exit code 1 if one fails,
-    or does not run.
-    """
+def resume_connector(*, watch_s: float, **options: Any) -> int:
+    """Resume a connector and watch its tasks; return the exit code."""
     return _change_state(RequestedState.RUNNING, ConnectorChangeOptions(**options), watch_s=watch_s)
 
 
@@ -131,22 +100,10 @@ def _change_state(
         return _suggest_explain(options, _change_connector(options, store, prepare))
 
 
-@click.command()
-@_shared_lifecycle_options
-@optional_config_option("The YAML file.")
-@listener_options
-@optional_because_option
-@click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
-@watch_option
-def connectors_restart(
+def restart_connector(
     *, only_failed: bool, watch_s: float, because: str | None, **options: Any
 ) -> int:
-    """Restart a connector and its tasks, and watch them. Exit code 1 if one fails again, or does
-    not run.
-
-    With --url, a daemon elsewhere restarts what has failed, by a plan that is made and approved
-    here. If another operator has to approve it, it waits (exit code 6).
-    """
+    """Restart a connector here, or by a plan of a daemon elsewhere; return the exit code."""
     reach = {
         name: options.pop(name)
         for name in ("url", "token_file", "ca_file", "cert_file", "key_file")
@@ -202,10 +159,8 @@ def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
     return code
 
 
-@click.command()
-@_lifecycle_options
-def connectors_delete(**typed: Any) -> int:
-    """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
+def delete_connector(**typed: Any) -> int:
+    """Delete a connector; return the exit code."""
     options = ConnectorChangeOptions(**typed)
     with _open_connect_cluster(options) as store:
         prepare = partial(lifecycle.prepare_delete, store, options.name)
@@ -234,39 +189,13 @@ def _change_connector(
     )
 
 
-@click.command()
-@_lifecycle_options
-@allow_new_option
-@watch_option
-@click.option(
-    "--config-file",
-    required=True,
-    type=FILE_TYPE,
-    help="Its configuration in JSON: the settings, or a body of POST /connectors, which may hold "
-    "initial_offsets (KIP-995) and initial_state.",
-)
-@click.option(
-    "--initial-offsets",
-    "offsets_file",
-    type=FILE_TYPE,
-    help="Where it begins: KIP-199 JSON as `offsets export` prints it, a body of a PATCH, or a "
-    "list of pairs. Without any it begins where Connect lets it.",
-)
-@click.option(
-    "--initial-state",
-    type=click.Choice(["running", "paused", "stopped"]),
-    help="Its state at the end; default: that of the body, or running.",
-)
-def connectors_create(
+def create_connector(
     config_file: Path,
     offsets_file: Path | None,
     initial_state: str | None,
     **typed: Any,
 ) -> int:
-    """Create a connector that begins at given offsets (KIP-995). It is created stopped (Kafka 3.7);
-    offsets of an earlier connector of its name are backed up and removed, its own are set, then it
-    is started.
-    """
+    """Create a connector that begins at given offsets; return the exit code."""
     options = ConnectorChangeOptions(**typed)
     with _open_connect_cluster(options) as store:
         request = lifecycle.parse_request(options.name, _read_file(config_file, "--config-file"))

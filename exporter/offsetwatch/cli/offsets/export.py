@@ -21,12 +21,10 @@ import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.live_output import iterate_with_progress
-from offsetwatch.cli.common.options import FILE_TYPE, combine_options, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     open_offset_store,
-    store_options,
     take_store_options,
 )
 from offsetwatch.errors import (
@@ -74,27 +72,6 @@ class DocumentOptions:
     def from_stdin(self) -> bool:
         """Return whether standard input has the document, so that nothing can be typed there."""
         return self.document is None or str(self.document) == "-"
-
-
-connectors_option = click.option(
-    "--connectors", help="Only these connectors, comma-separated; \\, is a comma in a name."
-)
-document_option = click.option(
-    "--offsets",
-    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
-    metavar="FILE",
-    help="KIP-199 JSON; - to read it.",
-)
-# For connectors and aliases that have other names at the destination.
-rename_options = combine_options(
-    click.option("--rename", multiple=True, metavar="OLD=NEW", help="A connector has a new name."),
-    click.option(
-        "--rename-alias",
-        multiple=True,
-        metavar="OLD=NEW",
-        help="MirrorMaker calls a cluster by a new alias.",
-    ),
-)
 
 
 def parse_names(connectors: str | None) -> frozenset[str] | None:
@@ -237,17 +214,10 @@ def _report_failure(name: str, unread: list[ClientError]) -> Iterator[None]:
 # --- export --------------------------------------------------------------------------------------
 
 
-@click.command()
-@store_options
-@connectors_option
-@click.option("--from-beginning", is_flag=True, help="Include records that were overwritten since.")
-@click.option("--output", "into", type=FILE_TYPE, help="A file instead of standard output.")
-def offsets_export(
+def export_offsets(
     connectors: str | None, *, from_beginning: bool, into: Path | None, **options: Any
 ) -> int:
-    """Print offsets as KIP-199 JSON, which `import` takes. Exit code 1 if a connector could not be
-    read: it is named and left out.
-    """
+    """Print offsets as KIP-199 JSON; return the exit code."""
     where, names = take_store_options(options), parse_names(connectors)
     if from_beginning and where.connect is not None:
         raise click.UsageError(
@@ -335,15 +305,8 @@ def _read_raw_document(options: DocumentOptions) -> bytes:
     return raw
 
 
-@click.command()
-@store_options
-@document_option
-@rename_options
-@output_options
-def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
-    """Compare a document with the current offsets. Exit code 1 if anything differs, or if a
-    connector could not be read: it is named and not compared.
-    """
+def compare_offsets(*, output_format: OutputFormat, **options: Any) -> int:
+    """Compare a document with the current offsets; return the exit code."""
     where, source = take_store_options(options), take_document_options(options)
     if source.document is None:
         raise click.UsageError("--offsets is missing: the document, or -")

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from offsetwatch import documents
@@ -24,11 +23,8 @@ from offsetwatch.cli.common.document_source import (
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     add_config_option,
-    daemon_options,
-    output_options,
     take_read_options,
     take_watch_options,
-    watch_options,
 )
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
@@ -37,7 +33,6 @@ from offsetwatch.cli.offsets.export import (
     OK,
     UNREAD,
     OffsetRow,
-    connectors_option,
     parse_names,
     print_rows,
     read_rows,
@@ -45,7 +40,6 @@ from offsetwatch.cli.offsets.export import (
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     find_connect,
-    store_options,
     take_store_options,
 )
 from offsetwatch.config import Config, Connect
@@ -55,16 +49,8 @@ from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.toolbox.suggestions import suggest_name
 
 
-@click.command()
-@store_options
-@connectors_option
-@daemon_options
-@output_options
-@watch_options
-def offsets_list(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> int:
-    """List the offsets that Connect would give to a task now: from the daemon, else from Connect,
-    else from the topics. Without --connect: of all Connect clusters.
-    """
+def list_offsets(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> int:
+    """Print the offsets of one store, or of all Connect clusters; return the exit code."""
     run = take_watch_options(options, output_format)
     reading = take_read_options({**options})
     for name in ("url", "direct", "timeout_s"):

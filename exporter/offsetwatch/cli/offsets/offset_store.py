@@ -13,11 +13,6 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common.live_output import show_progress
-from offsetwatch.cli.common.options import (
-    FILE_TYPE,
-    combine_options,
-    optional_config_option,
-)
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
@@ -71,33 +66,6 @@ class OffsetStoreOptions:
             for word in (option, str(value))
         ]
         return shlex.join([*words, *(["--even-if-gitops"] if self.even_if_gitops else [])])
-
-
-# `take_store_options` reads them.
-store_options = combine_options(
-    click.option("--connect", help="A Connect cluster of --config, over REST."),
-    optional_config_option("The YAML file."),
-    click.option(
-        "--worker-config",
-        type=FILE_TYPE,
-        help="A worker's or MirrorMaker's properties file: change its storage directly.",
-    ),
-    click.option(
-        "--kafka", help="With --worker-config and --strimzi: the Kafka cluster of --config."
-    ),
-    click.option(
-        "--strimzi",
-        metavar="NAMESPACE/NAME",
-        help="A KafkaConnect or KafkaMirrorMaker2, changed through Strimzi's operator.",
-    ),
-    click.option("--kubeconfig", type=FILE_TYPE, help="With --strimzi: the kubeconfig."),
-    click.option(
-        "--even-if-gitops",
-        is_flag=True,
-        help="With --strimzi: also resources that Argo CD or Flux owns.",
-    ),
-    click.option("--flow", metavar="A->B", help="The flow, if a MirrorMaker has several."),
-)
 
 
 def take_store_options(options: dict[str, Any], *, everywhere: bool = False) -> OffsetStoreOptions:

@@ -13,25 +13,26 @@ import click
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
-    TIME_HELP,
-    WholeNumber,
     add_config_option,
-    change_options,
-    combine_options,
     parse_span,
     parse_time,
 )
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.change import take_change_options
-from offsetwatch.cli.offsets.execute import ChangeOptions
-from offsetwatch.cli.offsets.export import parse_names
+from offsetwatch.cli.offsets.change import (
+    take_change_options,
+)
+from offsetwatch.cli.offsets.execute import (
+    ChangeOptions,
+)
+from offsetwatch.cli.offsets.export import (
+    parse_names,
+)
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     find_connect,
     load_optional_config,
     open_offset_store,
     parse_aliases,
-    store_options,
     take_store_options,
 )
 from offsetwatch.clock import SystemClock
@@ -61,48 +62,11 @@ from offsetwatch.toolbox.store.worker_config import has_flows
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 
-# Target of a flow reset.
-_flow_options = combine_options(
-    click.option(
-        "--to-offset",
-        type=WholeNumber(min=0),
-        help="With --flow: the next record to be copied, in each partition.",
-    ),
-    click.option(
-        "--to-time",
-        help="With --flow: continue with the first record of this moment: ISO 8601 with a zone, "
-        "Unix seconds, or '10m ago'.",
-    ),
-    click.option(
-        "--by",
-        metavar="DURATION",
-        help="With --flow: go back by this span of record time: 90s, 30m, 2h, 1d; +30m is forward.",
-    ),
-    click.option("--topics", help="With --flow: only these topics, by their upstream names."),
-    click.option(
-        "--clear-syncs", is_flag=True, help="With --flow: also delete its offset-syncs topic."
-    ),
-)
-_allow_skip_option = click.option(
-    "--allow-skip",
-    is_flag=True,
-    help="Accept that records are never copied: they are lost, unless they are there already.",
-)
-
-
 _TARGETS = ("to_offset", "to_time", "by")
 
 
-@click.command()
-@click.argument("connector", required=False)
-@store_options
-@_flow_options
-@_allow_skip_option
-@change_options
-def offsets_reset(connector: str | None, **options: Any) -> int:
-    """Remove all offsets of a connector, so that it starts over. Or, with --flow and no CONNECTOR,
-    set a replication flow of MirrorMaker to the start of each log, or as the options say.
-    """
+def reset_offsets(connector: str | None, **options: Any) -> int:
+    """Reset a connector or a flow; return the exit code."""
     where, changing = take_store_options(options), take_change_options(options)
     options["topics"] = parse_names(options["topics"])
     typed = [
@@ -280,14 +244,8 @@ def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
 # --- rewind --------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("connector")
-@store_options
-@click.option("--to", "moment", required=True, help=TIME_HELP)
-@_allow_skip_option
-@change_options
-def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: Any) -> int:
-    """Set a connector back to its offsets at a moment, from the tables of `history run`."""
+def rewind_offsets(connector: str, moment: str, *, allow_skip: bool, **options: Any) -> int:
+    """Set a connector back to its offsets at a moment; return the exit code."""
     where, changing = take_store_options(options), take_change_options(options)
     if where.connect is None:
         raise click.UsageError("--connect is missing: the Connect cluster of --config")

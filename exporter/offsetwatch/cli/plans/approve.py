@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import yes_option
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.print import describe_next_step, print_plan
+from offsetwatch.cli.plans.print import (
+    describe_next_step,
+    print_plan,
+)
 from offsetwatch.cli.plans.service_access import (
     ServiceAccess,
     ServiceSession,
-    because_option,
     build_service_access,
     open_service,
-    optional_because_option,
-    service_options,
 )
 from offsetwatch.daemon import state_dir
 from offsetwatch.errors import ConfigError
@@ -68,21 +65,10 @@ class ApprovalOptions:
     wait: bool = True
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@click.option(
-    "--sha256", help="The hash of the plan you read; a plan with another hash is not approved."
-)
-@optional_because_option
-@yes_option
-@click.option("--no-wait", is_flag=True, help="Do not wait until the plan is over.")
-@service_options
-def plan_approve(
+def approve_typed_plan(
     plan_id: str, *, sha256: str | None, because: str | None, yes: bool, no_wait: bool, **where: Any
 ) -> int:
-    """Let the daemon carry out exactly this plan, and follow it until it is over. A plan needs the
-    approval of another operator than its author.
-    """
+    """Approve a plan as it was typed, and follow it; return the exit code."""
     options = ApprovalOptions(plan_id, sha256, because, yes=yes, wait=not no_wait)
     return approve_plan(build_service_access(**where), options)
 
@@ -134,12 +120,8 @@ def approve_plan(
         return follow_plan(session, row.plan_id, pause=pause)
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@because_option
-@service_options
-def plan_reject(plan_id: str, *, because: str, **where: Any) -> int:
-    """Reject a plan that has not begun."""
+def reject_plan(plan_id: str, *, because: str, **where: Any) -> int:
+    """Reject a plan that has not begun; return the exit code."""
     with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
         answer = session.service.reject(plan_id, session.by, because)
@@ -155,12 +137,8 @@ def plan_reject(plan_id: str, *, because: str, **where: Any) -> int:
                 return _report_late_decision(session, plan_details, answer)
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@because_option
-@service_options
-def plan_abort(plan_id: str, *, because: str, **where: Any) -> int:
-    """Roll a plan back as far as possible; reject one that has not begun."""
+def abort_plan(plan_id: str, *, because: str, **where: Any) -> int:
+    """Roll a plan back, or reject it; return the exit code."""
     with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
         if isinstance(session.service.reject(plan_id, session.by, because), ChangeRecorded):

@@ -10,12 +10,14 @@ import click
 import msgspec
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import FILE_TYPE, output_options, state_dir_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.offset_store import open_offset_store
-from offsetwatch.cli.plans.recover import build_journal_options, plan_store_options
-from offsetwatch.cli.plans.service_access import journal_config_option
+from offsetwatch.cli.offsets.offset_store import (
+    open_offset_store,
+)
+from offsetwatch.cli.plans.recover import (
+    build_journal_options,
+)
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_count
@@ -23,13 +25,8 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
 
-@click.command()
-@click.argument("connector")
-@plan_store_options
-def backup_create(connector: str, **where: Any) -> None:
-    """Back up the offsets that a connector has now, and print the file. `restore` and `offsets
-    import` take it.
-    """
+def create_backup(connector: str, **where: Any) -> None:
+    """Back up the offsets that a connector has now, and print the file."""
     home = build_journal_options(**where)
     if (home.where.connect is None) == (home.where.worker_config is None):
         raise click.UsageError("say --connect with --config, or --worker-config")
@@ -58,12 +55,8 @@ def backup_create(connector: str, **where: Any) -> None:
     )
 
 
-@click.command()
-@journal_config_option
-@state_dir_option
-@output_options
-def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
-    """List all backups."""
+def print_backups(*, output_format: OutputFormat, **where: Any) -> None:
+    """Print all backups."""
     folder = execute.require_used_folder(build_journal_options(**where).folder)
     backup_rows = backups.list_backups(folder)
     if output_format is not OutputFormat.TABLE:
@@ -92,15 +85,8 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
     output.print_table("Backups", ("written", "connector", "offsets#", "file"), rows)
 
 
-@click.command()
-@click.argument("file", type=FILE_TYPE)
-@journal_config_option
-@state_dir_option
-@output_options
-def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> None:
-    """Print the content of a backup. FILE is a path, or a name among the backups; --json prints it
-    as a document for offsets import.
-    """
+def print_backup(file: Path, *, output_format: OutputFormat, **where: Any) -> None:
+    """Print the content of a backup."""
     home = build_journal_options(**where)
     path = file if file.exists() else home.folder / backups.FOLDER / file
     try:

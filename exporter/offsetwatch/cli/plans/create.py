@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -15,17 +14,16 @@ import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.logging import configure_logging
-from offsetwatch.cli.common.options import (
-    FILE_TYPE,
-    combine_options,
-    dry_run_option,
-    output_options,
-    timeout_option,
-)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_for_connector
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.approve import CHANGED, DENIED, OK, ApprovalOptions, approve_plan
+from offsetwatch.cli.plans.approve import (
+    CHANGED,
+    DENIED,
+    OK,
+    ApprovalOptions,
+    approve_plan,
+)
 from offsetwatch.cli.plans.print import (
     build_details_document,
     describe_next_step,
@@ -37,10 +35,8 @@ from offsetwatch.cli.plans.service_access import (
     OperatorService,
     ServiceAccess,
     ServiceSession,
-    because_option,
     build_service_access,
     open_service,
-    service_options,
 )
 from offsetwatch.clock import SystemClock
 from offsetwatch.daemon.remediation import plan_for_person
@@ -70,38 +66,7 @@ _ACTIONS: Final = {
 }
 
 
-def _check_key(
-    _context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | None:
-    if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,100}", value):
-        raise click.BadParameter("one word of at most 100 characters", param=parameter)
-    return value
-
-
-# Of every verb that requests a plan; `_request_plan` takes them.
-_plan_options = combine_options(
-    click.option("--connect", help="Its Connect cluster, if several are configured."),
-    because_option,
-    dry_run_option,
-    click.option(
-        "--key",
-        callback=_check_key,
-        help="An idempotency key: repeated requests with it give one plan.",
-    ),
-    timeout_option(),
-    service_options,
-    output_options,
-)
-
-
-@click.command()
-@click.argument("action", type=click.Choice([*_ACTIONS]))
-@click.option("--connector", required=True, help="The connector it is about.")
-@click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
-@click.option("--offset", help="skip: its offset afterwards (JSON).")
-@click.option("--backup", type=FILE_TYPE, help="restore: a backup, as backup list names it.")
-@_plan_options
-def plan_create(
+def create_plan(
     action: str,
     *,
     connector: str,
@@ -110,12 +75,7 @@ def plan_create(
     backup: Path | None,
     **more: Any,
 ) -> int:
-    """Make a plan for another operator to approve; with --dry-run only show it, and exit with 3
-    if a guard denies its start.
-
-    `skip` skips the one record between the offset that is committed and the one that is given: of a
-    sink that is the offset after the record, of MirrorMaker 2 the record's own.
-    """
+    """Make the plan of an action; return the exit code."""
     skips = action == "skip"
     if (partition is not None, offset is not None) != (skips, skips):
         raise click.UsageError("--partition and --offset go with skip, and skip with both")
@@ -127,16 +87,8 @@ def plan_create(
     return _request_plan(_ACTIONS[action], connector, pair=pair, backup=backup, **more)
 
 
-@click.command()
-@click.option(
-    "--from", "backup", required=True, type=FILE_TYPE, help="A backup, as backup list names it."
-)
-@click.option("--connector", default="", help="If the backup is not of one connector alone.")
-@_plan_options
-def restore(*, backup: Path, connector: str, **more: Any) -> int:
-    """Make a plan that restores a connector's offsets from a backup, for another operator to
-    approve. For a file from elsewhere use offsets import.
-    """
+def create_restoring_plan(*, backup: Path, connector: str, **more: Any) -> int:
+    """Make a plan that restores offsets from a backup; return the exit code."""
     return _request_plan(Wish.RESTORE, connector, backup=backup, **more)
 
 

@@ -10,18 +10,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-import click
 import msgspec
 
 from offsetwatch import config, documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import config_option, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.service_access import (
     ServiceSession,
     build_service_access,
     open_service,
-    service_options,
 )
 from offsetwatch.clients.kafka import journal_topic
 from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements
@@ -45,11 +42,7 @@ _LINES_PER_WRITE: Final = 200  # lines in a transaction
 _MOMENT_FIELDS: Final = ("at", "expires_at", "until")  # of records
 
 
-@click.command()
-@service_options
-@click.option("--lines", "count", default=20, show_default=True, help="How many records.")
-@output_options
-def journal_tail(*, count: int, output_format: OutputFormat, **where: Any) -> None:
+def print_newest_records(*, count: int, output_format: OutputFormat, **where: Any) -> None:
     """Print the newest records of all plans."""
     with open_service(build_service_access(**where)) as session:
         health = _check_journal(session)
@@ -68,12 +61,8 @@ def _check_journal(session: ServiceSession) -> JournalCheckPassed:
     return health
 
 
-@click.command()
-@service_options
-def journal_verify(**options: Any) -> int:
-    """Check that every record is as it was written, and every backup. Exit code 3 if a record is
-    not, 1 if a backup is not.
-    """
+def verify_journal(**options: Any) -> int:
+    """Check all records and backups; return the exit code."""
     with open_service(build_service_access(**options)) as session:
         health = _check_journal(session)
         where = (
@@ -159,13 +148,8 @@ def build_record_document(entry: JournalEntry) -> dict[str, Any]:
 # --- create --------------------------------------------------------------------------------------
 
 
-@click.command()
-@config_option
-def journal_create(config_path: Path) -> int:
-    """Create the topic of a journal that several replicas share. A journal of a single daemon in
-    this host's state_dir becomes its beginning. Exit code 1 if there is a topic of this name that
-    is not fit.
-    """
+def create_journal(config_path: Path) -> int:
+    """Create the topic of a shared journal; return the exit code."""
     loaded = config.load(config_path)
     settings = build_replica_settings(loaded)
     if settings is None:

@@ -9,13 +9,16 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-import click
-
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import output_options
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.plans.approve import build_unknown_plan_error
-from offsetwatch.cli.plans.journal import build_record_document, print_records, read_records
+from offsetwatch.cli.plans.approve import (
+    build_unknown_plan_error,
+)
+from offsetwatch.cli.plans.journal import (
+    build_record_document,
+    print_records,
+    read_records,
+)
 from offsetwatch.cli.plans.print import (
     build_details_document,
     build_plan_document,
@@ -26,7 +29,6 @@ from offsetwatch.cli.plans.service_access import (
     ServiceSession,
     build_service_access,
     open_service,
-    service_options,
 )
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import format_options
@@ -41,11 +43,8 @@ OK, OPEN = 0, 5
 AT_WORK, CUT_OFF = "at work", "cut off"
 
 
-@click.command()
-@service_options
-@output_options
-def plan_list(*, output_format: OutputFormat, **where: Any) -> int:
-    """List all plans. Exit code 5 if one is open that no process works on."""
+def print_plans(*, output_format: OutputFormat, **where: Any) -> int:
+    """Print all plans; return the exit code."""
     with open_service(build_service_access(**where)) as session:
         described = [
             (row, describe_status(session, row)) for row in reversed(session.service.plans())
@@ -94,14 +93,8 @@ def describe_status(session: ServiceSession, row: PlanRow) -> str:
     return CUT_OFF if row.state is PlanStatus.RUNNING else row.state.value
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@service_options
-@output_options
-def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int:
-    """Print a plan, the answers of its guards, its journal, and what to do about it. Exit code 5 if
-    it is open and no process works on it.
-    """
+def print_plan_details(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int:
+    """Print a plan and what to do about it; return the exit code."""
     with open_service(build_service_access(**where)) as session:
         plan_details = session.service.plan(plan_id)
         if plan_details is None:

@@ -17,15 +17,6 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import (
-    FILE_TYPE,
-    combine_options,
-    config_option,
-    dry_run_option,
-    optional_config_option,
-    output_options,
-    state_dir_option,
-)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.clock import SystemClock
@@ -77,21 +68,11 @@ def _open_store(
     return build_configured_quarantine(loaded, folder), folder
 
 
-_location_options = combine_options(
-    optional_config_option(
-        "The YAML file: its state_dir has the files, remedy.quarantine names the topic."
-    ),
-    state_dir_option,
-)
-
 # --- list -----------------------------------------------------------------------------------------
 
 
-@click.command()
-@_location_options
-@output_options
-def quarantine_list(*, output_format: OutputFormat, **where: Path | None) -> int:
-    """List all copies, without their content. Exit code 1 if one is damaged."""
+def print_copies(*, output_format: OutputFormat, **where: Path | None) -> int:
+    """Print all copies; return the exit code."""
     store, folder = _open_store(**where)
     replays_of = _read_replays(folder)
     rows: list[dict[str, Any]] = []
@@ -229,18 +210,7 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 
-@click.command()
-@click.argument("copy_id", metavar="ID")
-@_location_options
-@output_options
-@click.option("--raw", is_flag=True, help="Its value, byte by byte, and nothing else.")
-@click.option(
-    "--output",
-    "to",
-    type=FILE_TYPE,
-    help="Write the whole record to this new file, as lines of JSON; with --raw its value.",
-)
-def quarantine_get(
+def print_copy(
     copy_id: str,
     *,
     to: Path | None,
@@ -248,9 +218,7 @@ def quarantine_get(
     output_format: OutputFormat,
     **where: Path | None,
 ) -> int:
-    """Print the facts about a copy. ID is a unique prefix of its id. The record's content is
-    printed only with --raw, or written with --output.
-    """
+    """Print a copy, or write it to a file; return the exit code."""
     if output_format is not OutputFormat.TABLE and (raw or to is not None):
         raise click.UsageError(f"-o {output_format} goes without --raw and --output")
     store, folder = _open_store(**where)
@@ -341,23 +309,7 @@ def _report_file_errors(path: Path) -> Iterator[None]:
 # --- replay ---------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.argument("copy_id", metavar="ID")
-@config_option
-@state_dir_option
-@click.option("--to", "topic", help="Another topic than the one it came from.")
-@click.option("--kafka", help="Another cluster of --config than the one it came from.")
-@click.option(
-    "--timestamp",
-    type=click.Choice(["original", "now"]),
-    default="original",
-    show_default=True,
-    help="Its own, or the time of the write.",
-)
-@click.option("--again", is_flag=True, help="Write it although it was written back before.")
-@dry_run_option
-@click.option("--yes", is_flag=True, help="Do not ask for the topic's name to be typed first.")
-def quarantine_replay(
+def replay_copy(
     copy_id: str,
     *,
     topic: str | None,
@@ -368,9 +320,7 @@ def quarantine_replay(
     yes: bool,
     **where: Any,
 ) -> int:
-    """Write a record back, unchanged, to its topic or to another. Every consumer of that topic gets
-    it again. A record that was written back before, by the journal, is refused without --again.
-    """
+    """Write a record back to a topic; return the exit code."""
     store, folder = _open_store(**where)
     copy, record = _find_copy(store, copy_id)
     kafka = kafka or record.about.kafka

@@ -8,24 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import (
-    FILE_TYPE,
-    change_timeout_option,
-    combine_options,
-    state_dir_option,
-)
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions, open_offset_store
-from offsetwatch.cli.plans.approve import build_unknown_plan_error
+from offsetwatch.cli.offsets.offset_store import (
+    OffsetStoreOptions,
+    open_offset_store,
+)
+from offsetwatch.cli.plans.approve import (
+    build_unknown_plan_error,
+)
 from offsetwatch.cli.plans.service_access import (
-    because_option,
     build_service_access,
-    journal_config_option,
-    listener_options,
     open_service,
 )
 from offsetwatch.errors import ConfigError
@@ -41,21 +35,6 @@ from offsetwatch.remedy.model.service_api import ChangeRecorded, RequestTargetNo
 from offsetwatch.remedy.views.plan_text import describe_ending
 
 OK, DENIED, OPEN = 0, 3, 5
-# Reach a plan's offset store, as in the verb that made the plan.
-plan_store_options = combine_options(
-    journal_config_option,
-    state_dir_option,
-    click.option("--connect", help="The Connect cluster; a plan knows its own."),
-    click.option("--kubeconfig", type=FILE_TYPE, help="With --strimzi: the kubeconfig."),
-    click.option("--strimzi", metavar="NAMESPACE/NAME", help="For a plan through Strimzi."),
-    click.option(
-        "--worker-config",
-        type=FILE_TYPE,
-        help="The worker's properties file, for a plan on storage.",
-    ),
-    click.option("--kafka", help="The cluster of --config that has the worker's topics."),
-    click.option("--flow", help="The flow, if a MirrorMaker's file has several."),
-)
 _STORE_PARAMETERS: Final = ("connect", "kubeconfig", "strimzi", "worker_config", "kafka", "flow")
 
 
@@ -85,14 +64,8 @@ def build_journal_options(state_dir: Path | None = None, **where: Any) -> Journa
     )
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@plan_store_options
-@change_timeout_option
-def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> int:
-    """Continue an open plan: complete it if a change may have begun, otherwise roll it back. Exit
-    code 5 if an operator must still decide.
-    """
+def recover_plan(plan_id: str, *, timeout_s: float, **where: Any) -> int:
+    """Continue an open plan; return the exit code."""
     home = build_journal_options(**where)
     how = execute.ExecutionOptions(home.folder, options=home.where.options, timeout_s=timeout_s)
     with closing(Journal(execute.require_journal_folder(home.folder))) as journal:
@@ -163,13 +136,8 @@ def _choose_strimzi(where: OffsetStoreOptions, store_name: str) -> OffsetStoreOp
     )
 
 
-@click.command()
-@click.argument("plan_id", metavar="ID")
-@because_option
-@plan_store_options
-@listener_options
-def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
-    """Close an open plan and leave everything as it is now."""
+def resolve_plan(plan_id: str, *, because: str, **where: Any) -> int:
+    """Close an open plan; return the exit code."""
     # They are taken so that the command of `plan recover` works with the other verb.
     for name in _STORE_PARAMETERS:
         del where[name]

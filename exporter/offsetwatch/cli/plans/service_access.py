@@ -18,12 +18,7 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common.options import (
-    FILE_TYPE,
-    OptionDecorator,
-    combine_options,
     is_typed,
-    optional_config_option,
-    state_dir_option,
 )
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.remote.control_client import ControlEndpoint, RemoteRemediationService
@@ -39,8 +34,6 @@ from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 
 OperatorService = RemediationService | RemoteRemediationService
 
-REASON_CHARS_MAX: Final = 500
-CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
 TOKEN_VARIABLE: Final = "OFFSETWATCH_TOKEN"  # noqa: S105 - a name
 _LOGIN_UID_FILE: Final = Path("/proc/self/loginuid")
 _NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in
@@ -84,31 +77,6 @@ class ServiceAccess:
         return execute.find_state_folder(self.state_dir, self.loaded)
 
 
-journal_config_option = optional_config_option("The YAML file; its state_dir has the journal.")
-
-
-def _build_file_option(name: str, text: str) -> OptionDecorator:
-    variable = f"OFFSETWATCH_{name.removeprefix('--').replace('-', '_').upper()}"
-    return click.option(name, type=FILE_TYPE, envvar=variable, show_envvar=True, help=text)
-
-
-# Reach the control listener of a remote daemon.
-listener_options = combine_options(
-    click.option(
-        "--url",
-        envvar=CONTROL_VARIABLE,
-        show_envvar=True,
-        help="The control listener of a daemon elsewhere.",
-    ),
-    _build_file_option("--token-file", "A file with the token that authenticates this command."),
-    _build_file_option("--ca-file", "Authorities to trust besides the system's, in PEM."),
-    _build_file_option("--cert-file", "A client certificate in PEM, instead of a token."),
-    _build_file_option("--key-file", "The key of --cert-file, if not in it."),
-)
-# Reach the remediation service, here or elsewhere. `build_service_access` reads them.
-service_options = combine_options(journal_config_option, state_dir_option, listener_options)
-
-
 def build_service_access(
     *,
     config_path: Path | None = None,
@@ -138,30 +106,6 @@ def build_service_access(
     if is_typed(context, "token_file") or is_typed(context, "cert_file"):
         token = None
     return ServiceAccess(config_path, None, ControlEndpoint(url, token=token, **listener_files))
-
-
-def _check_reason(
-    _context: click.Context, parameter: click.Parameter, value: str | None
-) -> str | None:
-    if value is None:
-        return None
-    said = value.strip()
-    if not said or not said.isprintable() or len(said) > REASON_CHARS_MAX:
-        raise click.BadParameter(
-            f"say why, in one line of at most {REASON_CHARS_MAX} characters", param=parameter
-        )
-    return said
-
-
-because_option = click.option(
-    "--because",
-    required=True,
-    callback=_check_reason,
-    help="The reason, for later readers of the journal.",
-)
-optional_because_option = click.option(
-    "--because", callback=_check_reason, help="The reason, for later readers of the journal."
-)
 
 
 class ServiceSession(NamedTuple):

@@ -7,15 +7,12 @@ from typing import Any, Final
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import DurationType, output_options, parse_time
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.service_access import (
     ServiceAccess,
-    because_option,
     build_service_access,
     open_service,
-    optional_because_option,
-    service_options,
 )
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import ConfigError
@@ -36,17 +33,10 @@ MODE_MEANINGS: Final = {
 }
 
 
-@click.command()
-@click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
-@optional_because_option
-@service_options
-@output_options
-def mode(
+def change_mode(
     *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
 ) -> int:
-    """Print the mode of remediation, or lower or raise it until further notice: never above the
-    configured mode. Exit code 3 for a mode above that: it is refused.
-    """
+    """Print or set the mode of remediation; return the exit code."""
     access = build_service_access(**where)
     if access.listener is None and access.config_path is None:
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
@@ -98,16 +88,10 @@ def describe_pause(pause: RemediationPause) -> str:
     return f"{until}, by {pause.by} since {output.format_moment(pause.at)}: {pause.because}"
 
 
-@click.command()
-@click.option("--for", "span_s", type=DurationType(), help="The length of the pause: 30m, 2h, 1d.")
-@click.option("--until", help="Its end: ISO 8601 with a zone, or Unix seconds.")
-@click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
-@because_option
-@service_options
-def pause(
+def pause_plans(
     *, span_s: float | None, until: str | None, indefinitely: bool, because: str, **where: Any
 ) -> None:
-    """Begin no new plan of remediation; a running plan ends safely."""
+    """Begin no new plan until the end that was typed."""
     if (span_s is not None) + (until is not None) + indefinitely != 1:
         raise click.UsageError("say one of --for, --until and --indefinitely")
     pause_remediation(build_service_access(**where), span_s=span_s, until=until, because=because)
@@ -151,10 +135,7 @@ def pause_remediation(
         output.print_error(f"this replaces the pause {describe_pause(before)}")
 
 
-@click.command()
-@because_option
-@service_options
-def unpause(*, because: str, **where: Any) -> None:
+def end_pause(*, because: str, **where: Any) -> None:
     """End a pause."""
     with open_service(build_service_access(**where)) as session:
         pause = session.service.switches().pause
@@ -162,11 +143,8 @@ def unpause(*, because: str, **where: Any) -> None:
     output.print_error("there was no pause" if pause is None else "the pause is over")
 
 
-@click.command()
-@service_options
-@output_options
-def breaker_list(*, output_format: OutputFormat, **where: Any) -> int:
-    """List open breakers. Exit code 1 if any is open."""
+def print_breakers(*, output_format: OutputFormat, **where: Any) -> int:
+    """Print open breakers; return the exit code."""
     with open_service(build_service_access(**where)) as session:
         breakers = session.service.switches().breakers
     if output_format is not OutputFormat.TABLE:
@@ -186,12 +164,8 @@ def _print_breakers(breakers: tuple[Breaker, ...]) -> None:
     output.print_table("Open breakers", ("scope", "since", "why"), rows)
 
 
-@click.command()
-@click.argument("scope")
-@because_option
-@service_options
-def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
-    """Close a breaker, as `breaker list` names it, after its cause is fixed."""
+def close_breaker(scope: str, *, because: str, **where: Any) -> None:
+    """Close a breaker."""
     with open_service(build_service_access(**where)) as session:
         answer = session.service.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):

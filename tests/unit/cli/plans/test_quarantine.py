@@ -169,7 +169,7 @@ def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_pa
 
 
 def got(copy_id: str, folder: Path) -> int:
-    return quarantine.quarantine_get.callback(
+    return quarantine.print_copy(
         copy_id,
         config_path=None,
         state_dir=folder,
@@ -220,9 +220,7 @@ def replayed(logs: FakeLogs, path: Path, copy_id: str = ID, **more) -> int:
         "build_replay_target",
         lambda kafka, _cluster: RecordReplayTarget(kafka, logs.open, logs.open),
     ):
-        return quarantine.quarantine_replay.callback(
-            copy_id, config_path=path, state_dir=None, **options
-        )
+        return quarantine.replay_copy(copy_id, config_path=path, state_dir=None, **options)
 
 
 def journalled(folder: Path) -> list[RecordReplayed]:
@@ -397,7 +395,5 @@ def test_what_is_found_without_the_topic_is_listed_before_the_error(folder, caps
         mock.patch.object(quarantine, "build_quarantine", return_value=store),
         pytest.raises(ResponseTimeout),
     ):
-        quarantine.quarantine_list.callback(
-            config_path=None, state_dir=folder, output_format=OutputFormat.JSON
-        )
+        quarantine.print_copies(config_path=None, state_dir=folder, output_format=OutputFormat.JSON)
     assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [ID]

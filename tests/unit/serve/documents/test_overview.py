@@ -9,7 +9,7 @@ import shlex
 import httpx
 import pytest
 
-from offsetwatch.cli.plans.approve import plan_approve
+from offsetwatch.cli.plans.commands import plan_approve
 from offsetwatch.model.connectors import ConnectorKind, Task, compute_urgency
 from offsetwatch.serve.documents import overview, trends
 from offsetwatch.serve.http import page_files
