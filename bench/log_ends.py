@@ -108,7 +108,7 @@ def snapshot(partitions: int, *, topics: int = TOPICS) -> Snapshot:
 def refresh(poll: LogEndsPoll, report: list[Batch], observed: Snapshot) -> None:
     """One poll. Every partition must have its ends."""
     report.clear()
-    poll.ask(observed)
+    poll.poll(observed)
     read = [item for batch in report for item in batch if isinstance(item, LogEndsRead)]
     assert len(read) == 1, report
     assert len(read[0].bounds) == len(observed.mirror_partitions)

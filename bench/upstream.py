@@ -83,7 +83,7 @@ class Site:
 
     def ends(self) -> None:
         """One reading of all log ends."""
-        self.ends_poll.ask(self.snapshot())
+        self.ends_poll.poll(self.snapshot())
 
     def round(self, snapshot: Snapshot) -> ProbeRoundRead | None:
         """One round of reads of single records, not yet applied."""

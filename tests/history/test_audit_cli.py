@@ -54,7 +54,7 @@ def audited(*findings: AuditFinding, pending: int = 0) -> Any:
 
     of = Slice(ORDERS, "west.orders", 0, 100, 0, 100, (0, 100 - pending))
     reach = PartitionCoverage(
-        ORDERS, "west.orders", wanted=100, deleted=3, pending=pending, slices=(of,)
+        ORDERS, "west.orders", requested=100, deleted=3, pending=pending, slices=(of,)
     )
     return PartitionAudit(reach, 100, 98, 4, findings)
 

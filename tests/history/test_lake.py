@@ -90,7 +90,9 @@ def test_a_day_put_in_order_holds_the_same_rows_and_changes_nothing(base: Path) 
         commits.append(files(base, number), base, DAYS)
     commits.append(files(base, 3, day=SECOND), base, DAYS)
     (crowd,) = commits.find_fragmented_partitions(base, DAYS, SECOND)
-    assert crowd == commits.FragmentedPartition(partition={"day": FIRST.isoformat()}, wanted=1)
+    assert crowd == commits.FragmentedPartition(
+        partition={"day": FIRST.isoformat()}, target_files=1
+    )
     # However many they are: rows that lie in order are left alone.
     ordered = [
         file
@@ -124,7 +126,7 @@ def test_a_table_without_days_is_one_pile_of_small_files(tmp_path: Path) -> None
     for number in (2, 1):
         commits.append(files(tmp_path, number, table=whole), tmp_path, whole)
     assert commits.find_fragmented_partitions(tmp_path, whole, SECOND) == [
-        commits.FragmentedPartition({}, wanted=1)
+        commits.FragmentedPartition({}, target_files=1)
     ]
     commits.rearrange(files(tmp_path, 3, table=whole), tmp_path, whole, {})
     assert numbers(tmp_path) == [3]

@@ -131,7 +131,7 @@ def test_a_sample_is_about_its_share_in_pieces_from_anchor_to_anchor() -> None:
     whole = compute_coverage(LONG, None, None)
     coverage = sample_coverage(LONG, whole, 0.2, seed=3)
     total = sum(of.judged[1] - of.judged[0] for of in coverage.slices)
-    assert 0.08 < total / coverage.wanted < 0.35
+    assert 0.08 < total / coverage.requested < 0.35
     assert all(of.judged == (of.up, of.up_end) for of in coverage.slices)
     assert all(of.up % 1000 == 0 for of in coverage.slices)
     assert sample_coverage(LONG, whole, 0.2, seed=3) == coverage

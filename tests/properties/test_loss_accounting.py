@@ -160,7 +160,7 @@ class Mm2World:
                 ids={"orders": str(self.topic)},
                 doing="running" if self.running else "stopped",
                 came=self.trail.came,
-                news_of=lambda partition: self.trail.since(
+                syncs_of=lambda partition: self.trail.since(
                     partition, None if newest is None else newest.offset
                 ),
                 patience_s=FLUSH_S,
@@ -179,7 +179,7 @@ STEPS = st.lists(
         st.tuples(st.just("copy"), st.integers(1, 30)),
         st.tuples(st.just("remake"), st.integers(0, 60)),
         st.tuples(st.just("patch"), st.integers(0, 60)),
-        st.tuples(st.sampled_from(["flush", "stop", "resume", "restart", "look"]), st.none()),
+        st.tuples(st.sampled_from(["flush", "stop", "resume", "restart", "take_poll"]), st.none()),
     ),
     max_size=30,
 )

@@ -121,13 +121,13 @@ def test_what_is_reported_is_true_and_nothing_older_than_the_truth_is_reported_o
             if waits and log.start == item.start:
                 floor = log.not_before(truth.offset)
                 exact = truth.at if floor is None else max(truth.at, floor)
-                assert lateness.told_by == RECORD
+                assert lateness.known_by == RECORD
                 assert truth.at <= lateness.since <= exact
                 rewound = log.following < max((end for _, end in log.seen), default=0)
                 assert lateness.since == exact or rewound
         else:
             assert item.following <= lateness.probe_from <= item.end
-            assert (lateness.told_by == LOG_ENDS) is (lateness.since is not None)
+            assert (lateness.known_by == LOG_ENDS) is (lateness.since is not None)
             if lateness.since is not None and waits:
                 assert lateness.since <= (log.not_before(truth.offset) or lateness.since)
 

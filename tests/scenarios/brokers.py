@@ -204,7 +204,7 @@ class Cluster:
     ) -> list[int | None]:
         """Return what the product's own reader makes of answers in which some are errors."""
         try:
-            answer = self._readers.ask(partitions, offset, committed=False)
+            answer = self._readers.request(partitions, offset, committed=False)
         except ck.KafkaException as exc:
             raise client_error_from(self.name, exc.args[0]) from exc
         if refused is not None:

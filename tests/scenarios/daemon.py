@@ -290,7 +290,7 @@ class Daemon:
     def _poll_ends(self, name: str) -> None:
         if name not in self._ends:
             self._ends[name] = LogEndsPoll(self._admin(name), self._put, self.clock)
-        self._ends[name].ask(self.snapshot)
+        self._ends[name].poll(self.snapshot)
 
     def _check_offsets(self, name: str) -> None:
         """Compare with what REST says, as the truth check does."""

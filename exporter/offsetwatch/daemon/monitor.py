@@ -357,7 +357,7 @@ class ClusterMonitor:
         self._polls[LOG_ENDS, name] = self._every(
             self._config.ends_s,
             f"log ends of {name}",
-            lambda: self._ends[name].ask(self.snapshot),
+            lambda: self._ends[name].poll(self.snapshot),
             lambda: [ends],
         )
         for seconds, what, job in (
@@ -404,7 +404,7 @@ class ClusterMonitor:
             ("first polls", self._poll_early),
         ):
             self._every(self._reconcile_s, name, job, lambda: searches, retires=True)
-        self._every(GC_PERIOD_S, "memory", PeriodicGarbageCollector().look, delayed=True)
+        self._every(GC_PERIOD_S, "memory", PeriodicGarbageCollector().collect, delayed=True)
 
     def _guard_discovery(self, connect: Connect) -> Callable[[], None]:
         return self._supervisor.guard(

@@ -390,7 +390,7 @@ class DaemonReplica:
         Thread-safe.
         """
         replica = self._now
-        return None if replica is None or replica.term is not None else replica.who_leads()
+        return None if replica is None or replica.term is not None else replica.describe_leader()
 
     def _told(self, status: ReplicaStatus) -> None:
         leader, since = status.leader or ("", 0.0)

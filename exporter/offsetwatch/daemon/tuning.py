@@ -38,13 +38,13 @@ class PeriodicGarbageCollector:
     """
 
     def __init__(self) -> None:
-        self._turns = 0
+        self._rounds = 0
 
-    def look(self) -> None:
+    def collect(self) -> None:
         """Run once."""
-        self._turns += 1
+        self._rounds += 1
         older, oldest = (
-            not self._turns % turns for turns in (GENERATION_TURNS, GENERATION_TURNS**2)
+            not self._rounds % turns for turns in (GENERATION_TURNS, GENERATION_TURNS**2)
         )
         gc.collect(older + oldest)
         if older:

@@ -128,10 +128,10 @@ class ConnectorsPoll:
         self._sought_at: dict[str, float] = {}
         self._alone_at: dict[str, float] = {}
         self._listed_at: dict[str, float] = {}
-        self._asked_at: float | None = None
+        self._requested_at: float | None = None
         self._before: tuple[Connector, ...] | None = None
 
-    def ask(self) -> tuple[Connector, ...]:
+    def poll(self) -> tuple[Connector, ...]:
         """Return every connector with its state."""
         return self._answer.of(self._reader.connectors(), partial(parse_connectors, self.name))
 
@@ -150,9 +150,9 @@ class ConnectorsPoll:
         }
         missing = bool(self._listed_at) or len(known) < len(listed)
         self._listed_at |= dict.fromkeys(known, now)
-        due = self._asked_at is None or not 0 <= now - self._asked_at < CROSS_CHECK_S
+        due = self._requested_at is None or not 0 <= now - self._requested_at < CROSS_CHECK_S
         if due:
-            self._asked_at = now
+            self._requested_at = now
         return changed or missing or due
 
     def names(self) -> ConnectorNames:
@@ -250,7 +250,7 @@ def poll_connectors(poll: ConnectorsPoll, clock: UnixClock) -> Batch:
     """
     input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
     try:
-        listed = poll.ask()
+        listed = poll.poll()
     except ClientError as exc:
         return (build_failure(input_id, exc),)
     failed: list[Observation] = []
@@ -291,7 +291,7 @@ class AssignmentsPoll:
         self._reader = reader
         self._answers: dict[str, _DecodedAnswerCache[frozenset[TopicPartition]]] = {}
 
-    def ask(self, connector: str) -> frozenset[TopicPartition]:
+    def poll(self, connector: str) -> frozenset[TopicPartition]:
         """Return all partitions that the tasks of a connector replicate."""
         body = self._reader.tasks(connector)
         request = f"GET tasks of {connector}"
@@ -322,7 +322,7 @@ def poll_assignment(poll: AssignmentsPoll, connector: str) -> Batch:
     of connectors, which the other polls request.
     """
     try:
-        assigned = poll.ask(connector)
+        assigned = poll.poll(connector)
         if not (assigned or poll.runs(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
@@ -422,14 +422,14 @@ class RestOffsetsPoll:
         self._guard = guard
         self._jobs: dict[str, Callable[[], object]] = {}
         self._connectors = 0
-        self._asked_at: dict[str, float] = {}
+        self._requested_at: dict[str, float] = {}
 
     def step(self, connectors: Iterable[str], stopped: Callable[[], bool]) -> None:
         """Poll the connectors that are due, longest waiting first; forget all others."""
         connectors_to_poll = set(connectors)
-        for name in self._asked_at.keys() - connectors_to_poll:
+        for name in self._requested_at.keys() - connectors_to_poll:
             if self._put((InputRetired(build_rest_offsets_input(self._reader.name, name)),)):
-                del self._asked_at[name]
+                del self._requested_at[name]
                 self._jobs.pop(name, None)
         self._connectors = len(connectors_to_poll)
         now = self._clock.now()
@@ -441,7 +441,9 @@ class RestOffsetsPoll:
         for _, name in due[:REQUESTS_PER_STEP]:
             if stopped():
                 return
-            self._asked_at[name] = self._clock.now()  # whatever comes of it, others have their turn
+            self._requested_at[name] = (
+                self._clock.now()
+            )  # whatever comes of it, others have their turn
             if name not in self._jobs:
                 input_id = build_rest_offsets_input(self._reader.name, name)
                 job = partial(self._poll, name)
@@ -449,21 +451,21 @@ class RestOffsetsPoll:
             self._jobs[name]()
 
     def _poll(self, connector: str) -> None:
-        if not self._put(self._ask(connector, self._asked_at[connector])):
-            del self._asked_at[connector]
+        if not self._put(self._request(connector, self._requested_at[connector])):
+            del self._requested_at[connector]
 
     def _due_at(self, connector: str, now: float) -> float:
-        asked_at = self._asked_at.get(connector)
-        if asked_at is None or asked_at > now:  # never, or the clock was set back
+        requested_at = self._requested_at.get(connector)
+        if requested_at is None or requested_at > now:  # never, or the clock was set back
             return 0.0
-        return asked_at + self._every_s
+        return requested_at + self._every_s
 
     def _lasts_s(self) -> float:
         """Return how many seconds an answer remains valid: three rounds and a timeout."""
         round_s = max(self._every_s, self._connectors / REQUESTS_PER_STEP)
         return MISSED_POLLS * round_s + self._timeout_s
 
-    def _ask(self, connector: str, asked_at: float) -> Batch:
+    def _request(self, connector: str, requested_at: float) -> Batch:
         input_id = build_rest_offsets_input(self._reader.name, connector)
         try:
             body = self._reader.offsets(connector)
@@ -471,8 +473,8 @@ class RestOffsetsPoll:
         except ClientError as exc:
             return (_build_failure(input_id, exc),)
         return (
-            OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
-            InputSucceeded(input_id, asked_at, self._lasts_s()),
+            OffsetsPolled(self._reader.name, connector, offsets, requested_at, whole=odd is None),
+            InputSucceeded(input_id, requested_at, self._lasts_s()),
             *(() if odd is None else (replace(_build_failure(input_id, odd), partial=True),)),
         )
 

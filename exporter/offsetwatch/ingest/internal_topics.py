@@ -266,7 +266,7 @@ class TopicMemory:
     """Facts about one Kafka cluster, kept between polls; those from reads are kept by topic id."""
 
     due_at: float = 0.0
-    wanted: dict[str, InternalTopicRole] = field(default_factory=dict)
+    requested: dict[str, InternalTopicRole] = field(default_factory=dict)
     roles: dict[str, InternalTopicRole] = field(default_factory=dict)
     counts: dict[str, _RecordCount] = field(default_factory=dict)
     gave_up_at: dict[str, float] = field(default_factory=dict)
@@ -296,9 +296,11 @@ def poll_topic_facts(
         for topic, role in find_internal_topics(snapshot.topology, homes).items()
         if topic.kafka == admin.name
     }
-    if not roles or (roles == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
+    if not roles or (
+        roles == memory.requested and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S
+    ):
         return ()
-    memory.wanted = roles
+    memory.requested = roles
     memory.due_at = clock.now() + RETRY_S
     try:
         facts = read_topic_facts(admin, open_reader, roles, memory, clock, stopped)

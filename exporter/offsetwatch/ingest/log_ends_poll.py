@@ -49,12 +49,12 @@ class _RequestedPartitions:
     topics      number of these partitions by topic
     """
 
-    made_of: tuple[tuple[MirrorPartitionView, ...], tuple[MirrorFlow, ...]]
+    sources: tuple[tuple[MirrorPartitionView, ...], tuple[MirrorFlow, ...]]
     partitions: tuple[TopicPartition, ...]
     topics: Mapping[str, int]
     stable: bool
 
-    def places(self, topic: str) -> range:
+    def positions(self, topic: str) -> range:
         """Return the range of indexes of this topic's partitions in `partitions`."""
         first = bisect_left(self.partitions, TopicPartition(topic, -1))
         return range(first, first + self.topics[topic])
@@ -91,7 +91,7 @@ class LogEndsPoll:
         self._last: _LogEndsAnswer | None = None
         self._ids: dict[str, _TopicIdentity] = {}  # of each topic, as of its last turn
 
-    def ask(self, snapshot: Snapshot) -> None:
+    def poll(self, snapshot: Snapshot) -> None:
         """Poll once.
 
         LogEndsRequested enters the queue before the request is sent: this order makes the lag
@@ -150,7 +150,7 @@ class LogEndsPoll:
     def _find_requested(self, snapshot: Snapshot) -> _RequestedPartitions:
         last = self._requested_partitions
         made_of = (snapshot.mirror_partitions, snapshot.topology.flows)
-        if last is not None and last.made_of[0] is made_of[0] and last.made_of[1] == made_of[1]:
+        if last is not None and last.sources[0] is made_of[0] and last.sources[1] == made_of[1]:
             return last
         flows = {
             (flow.connect_cluster, flow.connector): flow
@@ -166,7 +166,7 @@ class LogEndsPoll:
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
         self._requested_partitions = requested = _RequestedPartitions(
-            made_of=made_of,
+            sources=made_of,
             partitions=partitions,
             topics=Counter(partition.topic for partition in partitions),
             stable=any(flow.read_committed is not False for flow in flows.values()),
@@ -193,16 +193,16 @@ class LogEndsPoll:
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
         # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
         # and searched as a whole.
-        positions = chain.from_iterable(requested.places(topic) for topic in topics)
+        positions = chain.from_iterable(requested.positions(topic) for topic in topics)
         if None in starts:
             positions = chain(
                 positions, (position for position, index in enumerate(starts) if index is None)
             )
-        self._ask_starts(refused, partitions, starts, sorted(frozenset(positions)))
+        self._request_starts(refused, partitions, starts, sorted(frozenset(positions)))
         ends = admin.log_offsets(partitions, LATEST, committed=False, refused=refused)
         if last is None or (starts, ends) != (last.starts, last.ends):
             # A log that ends before it was seen to begin is another one.
-            self._ask_starts(
+            self._request_starts(
                 refused,
                 partitions,
                 starts,
@@ -229,7 +229,7 @@ class LogEndsPoll:
         self._last = _LogEndsAnswer(partitions, starts, ends, stable_ends, bounds)
         return bounds
 
-    def _ask_starts(
+    def _request_starts(
         self,
         refused: dict[TopicPartition, ClientError],
         partitions: Sequence[TopicPartition],

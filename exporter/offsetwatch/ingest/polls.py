@@ -107,7 +107,7 @@ def poll_groups(
     by_rest: list[SinkOffset] = []
     read = 0
     existing: dict[str, dict[str, int] | ClientError] = {}
-    asked_at = clock.now()
+    requested_at = clock.now()
     for sink in sinks:
         if sink.kafka is None:
             continue
@@ -127,7 +127,7 @@ def poll_groups(
             elif sink.connector in polled:
                 with suppress(ClientError):  # the group says why
                     by_rest += _add_log_ends(admin, sink, polled[sink.connector], {})
-    offsets = SinkOffsetsRead(connect_cluster, tuple(sink_offsets), asked_at, tuple(by_rest))
+    offsets = SinkOffsetsRead(connect_cluster, tuple(sink_offsets), requested_at, tuple(by_rest))
     if failures and not read:
         failed = build_failure(input_id, next(iter(failures.values())))
         return (offsets, failed) if by_rest else (failed,)

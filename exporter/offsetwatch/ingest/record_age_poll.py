@@ -52,12 +52,12 @@ class RecordAgeRequest(NamedTuple):
 class ProbeMemory:
     """Memory of one Kafka cluster between polls.
 
-    asked_at      follower -> time of its last request
+    requested_at  follower -> time of its last request
     denied_until  topic -> time before which it is not read again
     nothing_in    inputs of a poll that had no requests
     """
 
-    asked_at: dict[Follower, float] = field(default_factory=dict)
+    requested_at: dict[Follower, float] = field(default_factory=dict)
     denied_until: dict[str, float] = field(default_factory=dict)
     nothing_in: tuple[object, ...] | None = None
 
@@ -105,7 +105,7 @@ def poll_probes(
             skipped[BUDGET] += len(part)
             continue
         for request in part:
-            memory.asked_at[request.of] = began
+            memory.requested_at[request.of] = began
         probes.update(request.reason for request in part)
         first_records = _read_first_records(open_reader, committed, part, left_s, stopped)
         if isinstance(first_records, ClientError):
@@ -164,7 +164,7 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
 def _prune_memory(memory: ProbeMemory, requests: tuple[RecordAgeRequest, ...], now: float) -> None:
     """Remove followers that need no read, and denials that have expired or lie in the future."""
     named = {request.of for request in requests}
-    memory.asked_at = {of: moment for of, moment in memory.asked_at.items() if of in named}
+    memory.requested_at = {of: moment for of, moment in memory.requested_at.items() if of in named}
     memory.denied_until = {
         topic: until
         for topic, until in memory.denied_until.items()
@@ -180,7 +180,7 @@ def _choose_requests(
     Followers without a known age go first, then those that waited longest.
     """
     allowed = [request for request in requests if request.at.topic not in memory.denied_until]
-    allowed.sort(key=lambda request: (request.again, memory.asked_at.get(request.of, 0.0)))
+    allowed.sort(key=lambda request: (request.again, memory.requested_at.get(request.of, 0.0)))
     skipped = Counter({DENIED: len(requests) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
     return allowed[:reads_max], +skipped

@@ -130,7 +130,7 @@ class Tail:
         self._unreadable = UnreadablePartitions(self.topic, self._clock)
         partitions = tuple(TopicPartition(self.topic.topic, number) for number in range(shape[1]))
         self._partitions = partitions
-        asked_at, targets = self._ends(partitions)
+        requested_at, targets = self._ends(partitions)
         reader.assign(dict.fromkeys(partitions, BEGINNING))
         role = self._role_of()
         # Where nothing was ever written there is nothing to wait for; a fetch of it would wait.
@@ -141,8 +141,8 @@ class Tail:
         self._thawing = {}
         took_s = math.inf
         while self._bootstrap(reader, role, targets):
-            self._as_of, self._sought = asked_at, None
-            before_s, took_s = took_s, self._clock.now() - asked_at
+            self._as_of, self._sought = requested_at, None
+            before_s, took_s = took_s, self._clock.now() - requested_at
             # What took long to read is as old as that. So read what came meanwhile too, unless it
             # comes faster than we read.
             if not CHECK_EVERY_S < took_s < before_s:
@@ -151,23 +151,23 @@ class Tail:
                 self._emit_all(role)
                 self._live(reader, role, partitions, shape)
                 return
-            asked_at, targets = self._ends(partitions)
+            requested_at, targets = self._ends(partitions)
 
     def _ends(
         self, partitions: tuple[TopicPartition, ...]
     ) -> tuple[float, dict[TopicPartition, int]]:
-        asked_at = self._clock.now()
+        requested_at = self._clock.now()
         ends = self._readable_ends(partitions)
-        return asked_at, {partition: end.high for partition, end in ends.items()}
+        return requested_at, {partition: end.high for partition, end in ends.items()}
 
     def _readable_ends(
         self, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, ReadableEnd]:
         """Return the ends of the readable partitions; raise if no partition is readable."""
         refused: dict[TopicPartition, ClientError] = {}
-        ends = self._admin.readable_ends(self._unreadable.to_ask(partitions), refused=refused)
+        ends = self._admin.readable_ends(self._unreadable.readable(partitions), refused=refused)
         self._unreadable.note_ends(ends, refused)
-        self._unreadable.check_any_left(partitions)
+        self._unreadable.check_any_remains(partitions)
         for partition, error in refused.items():
             self._failed(_add_partition_to_error(error, partition.partition), partial=True)
         return ends
@@ -223,7 +223,7 @@ class Tail:
     def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
         # What a transaction held that has ended meanwhile is to be read after all.
         held_offsets = {frozen.partition: frozen.offset for frozen in self._frozen}
-        given_up = self._unreadable.given_up
+        given_up = self._unreadable.abandoned
         if len(given_up) == len(self._partitions):
             return False
         return all(
@@ -238,7 +238,7 @@ class Tail:
         """Find open transactions and unreadable partitions; add ends that were missing."""
         try:
             ends = self._readable_ends(self._partitions)
-            self._frozen = self._transactions.held(ends)
+            self._frozen = self._transactions.find_frozen(ends)
             self._note_progress(reader, ends)
         except ClientError as exc:
             self._failed(exc)
@@ -256,9 +256,9 @@ class Tail:
             partition: end.stable - self._positions.get(partition.partition, 0)
             for partition, end in ends.items()
         }
-        self._unreadable.note_standing(behind, drained=self._drained)
+        self._unreadable.note_unmoved(behind, drained=self._drained)
         self._drained = True
-        self._unreadable.check_any_left(self._partitions)
+        self._unreadable.check_any_remains(self._partitions)
         reopened = self._unreadable.to_reopen()
         if reopened:
             reader.reopen(
@@ -289,7 +289,7 @@ class Tail:
     ) -> None:
         checked_at = self._clock.now()
         while not self._stopped(0):
-            asked_at = self._clock.now()
+            requested_at = self._clock.now()
             try:
                 messages = self._read(reader)
             except ClientError as exc:
@@ -305,10 +305,10 @@ class Tail:
             self._update_as_of()
             if late:
                 records, _ = role.live(late)
-                self._emit(_mark_not_live(records), Counter(), behind=None, at=asked_at)
+                self._emit(_mark_not_live(records), Counter(), behind=None, at=requested_at)
             if fresh:
                 records, undecodable = role.live(fresh)
-                self._emit(records, undecodable, behind=None, at=asked_at)
+                self._emit(records, undecodable, behind=None, at=requested_at)
             if len(read) != len(messages):
                 self._note_ends(messages)
             if not 0 <= self._clock.now() - checked_at < CHECK_EVERY_S:  # it may be set back
@@ -336,7 +336,7 @@ class Tail:
         partitions: an offset of the new log says nothing about the old one, so the state would
         never change again.
         """
-        asked_at = self._clock.now()
+        requested_at = self._clock.now()
         try:
             current = self._shape()
             # Made anew with fewer partitions, it has no ends where we would ask for them.
@@ -355,7 +355,7 @@ class Tail:
             for partition, end in ends.items()
         ):
             raise TopicChanged(str(self.topic), "it ends before what was read of it")
-        self._frozen = self._held(ends)
+        self._frozen = self._find_frozen(ends)
         self._report_unreadable(ends)
         hidden = {frozen.partition for frozen in (*self._frozen, *self._sick)}
         behind = self._distance(
@@ -366,15 +366,15 @@ class Tail:
         )
         self._update_as_of()
         if self._sought is None:  # or where more comes all the time, nothing would ever be reached
-            self._sought = asked_at, {partition: end.stable for partition, end in ends.items()}
+            self._sought = requested_at, {partition: end.stable for partition, end in ends.items()}
             self._update_as_of()
-        self._emit((), Counter(), behind=behind, at=asked_at)
+        self._emit((), Counter(), behind=behind, at=requested_at)
 
     def _update_as_of(self) -> None:
         """Update `_as_of` once the positions reach the ends of the last check."""
         if self._sought is None:
             return
-        given_up = self._unreadable.given_up
+        given_up = self._unreadable.abandoned
         ends = {
             partition: end
             for partition, end in self._sought[1].items()
@@ -383,13 +383,15 @@ class Tail:
         if not self._distance(ends):
             self._as_of, self._sought = self._sought[0], None
 
-    def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
+    def _find_frozen(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
         """Return the partitions whose records an open transaction hides.
 
         A partition stays in the result after its transaction has ended until the hidden records are
         read: its state is as old as the transaction.
         """
-        held_partitions = {frozen.partition: frozen for frozen in self._transactions.held(ends)}
+        held_partitions = {
+            frozen.partition: frozen for frozen in self._transactions.find_frozen(ends)
+        }
         stable = {partition.partition: end.stable for partition, end in ends.items()}
         # Of those without an end nothing new is known.
         held_partitions |= {
@@ -448,7 +450,7 @@ class Tail:
         if isinstance(error, NotFound):
             self._shape()
         self._unreadable.note_error(partition, error)
-        self._unreadable.check_any_left(self._partitions)
+        self._unreadable.check_any_remains(self._partitions)
         self._failed(_add_partition_to_error(error, partition), partial=True)
 
     def _note_positions(self, reader: TailReader, partitions: tuple[TopicPartition, ...]) -> None:

@@ -52,7 +52,7 @@ class UnreadablePartitions:
         self._late: dict[int, int | None] = {}  # partition -> where its first reading ends
         self._unmoved_since: dict[int, float] = {}
 
-    def to_ask(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    def readable(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
         """Return the partitions whose ends may be requested now."""
         return tuple(
             partition
@@ -92,7 +92,7 @@ class UnreadablePartitions:
         if partition not in self._unasked:
             self._troubles.pop(partition, None)
 
-    def note_standing(self, behind: Mapping[TopicPartition, int], *, drained: bool) -> None:
+    def note_unmoved(self, behind: Mapping[TopicPartition, int], *, drained: bool) -> None:
         """Record partitions that have records left but deliver none.
 
         Unless all fetched records were taken (`drained`), their records may just not have had their
@@ -121,7 +121,7 @@ class UnreadablePartitions:
 
     def leave_out(self) -> None:
         """End the bootstrap without the partitions that are unreadable now."""
-        self._late |= dict.fromkeys(self.given_up, None)
+        self._late |= dict.fromkeys(self.abandoned, None)
 
     def is_late(self, partition: int, offset: int) -> bool:
         """Return True for a record that should have been in the bootstrap."""
@@ -137,7 +137,7 @@ class UnreadablePartitions:
             del self._late[partition]
 
     @property
-    def given_up(self) -> frozenset[int]:
+    def abandoned(self) -> frozenset[int]:
         """Return the partitions that are reported as unreadable."""
         now = self._clock.now()
         lasting = {
@@ -147,7 +147,7 @@ class UnreadablePartitions:
         }
         return frozenset(lasting | self._late.keys())
 
-    def check_any_left(self, partitions: Collection[TopicPartition]) -> None:
+    def check_any_remains(self, partitions: Collection[TopicPartition]) -> None:
         """Raise the error of the first partition if no partition can be read."""
         troubles = [self._troubles.get(partition.partition) for partition in partitions]
         if troubles and troubles[0] is not None and None not in troubles:
@@ -159,7 +159,7 @@ class UnreadablePartitions:
         """Return the unreadable partitions; `hidden` is the known number of unread records."""
         return tuple(
             self._frozen(number, positions.get(number, 0), hidden.get(number, 0))
-            for number in sorted(self.given_up)
+            for number in sorted(self.abandoned)
         )
 
     def _frozen(self, partition: int, offset: int, hidden: int) -> Frozen:
@@ -190,7 +190,7 @@ class OpenTransactions:
         self._named: dict[tuple[TopicPartition, int], str] = {}
         self._peeks_left = 0
 
-    def held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
+    def find_frozen(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
         """Return partitions that a transaction has blocked for 10 seconds, given current ends."""
         now = self._clock.now()
         before, self._since = self._since, {}

@@ -120,7 +120,7 @@ class Planner:
         if isinstance(identification, NoIdentification):
             said = f"{identification.reason}: {identification.said}"
             return CaseEvaluation(case.action, None, said=said, recommend=identification.recommend)
-        return self._evaluate(replace(case, found=identification))
+        return self._evaluate(replace(case, identified=identification))
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
@@ -209,7 +209,7 @@ class Planner:
                 return service_api.ProposalRefused(
                     said=f"{identification.reason}: {identification.said}"
                 )
-            case = replace(case, found=identification)
+            case = replace(case, identified=identification)
         evaluation = self._evaluate(case, by=by, because=request.because, restored=restored)
         if evaluation.plan is None:
             return service_api.ProposalRefused(said=evaluation.said)
@@ -304,7 +304,7 @@ class Planner:
             case Action.RESTORE:
                 assert restored is not None
                 return plan_templates.build_restore_plan(header, *restored)
-        identified = case.found
+        identified = case.identified
         assert identified is not None
         return plan_templates.build_skip_plan(
             header,
@@ -386,7 +386,9 @@ def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evide
     if case.failure is not None:
         said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
         items.append(EvidenceItem(plan_templates.FAILURE_EVIDENCE, said))
-    if case.found is not None:
-        items.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
-        items += case.found.evidence
+    if case.identified is not None:
+        items.append(
+            EvidenceItem("found by", ", ".join((case.identified.method, *case.identified.also)))
+        )
+        items += case.identified.evidence
     return tuple(items)

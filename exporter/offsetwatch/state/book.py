@@ -252,7 +252,7 @@ class Book:
             for topic in facts.facts
             if topic.role is InternalTopicRole.STATUS
         )
-        changed = [cluster.found_status(statuses) for cluster in self._clusters.values()]
+        changed = [cluster.find_status_topic(statuses) for cluster in self._clusters.values()]
         if any(changed):
             self._rebuild_topology()
 

@@ -59,7 +59,7 @@ class TailState:
             number > before.get(partition, -1) for partition, number in self.positions.items()
         )
 
-    def newly_held(self) -> bool:
+    def newly_frozen(self) -> bool:
         """Return whether a partition is frozen for the first time, or now at another offset."""
         before = self.held
         now = {frozen.partition: frozen.offset for frozen in self.frozen}
@@ -122,7 +122,7 @@ class InputState:
         detail = "; ".join(frozen.detail for frozen in tail.frozen)
         reasons = [frozen.reason for frozen in tail.frozen if frozen.reason != OPEN_TRANSACTION]
         reason = next(iter(reasons), OPEN_TRANSACTION)
-        self.failed(reason, detail, counted=self.tail.newly_held())
+        self.failed(reason, detail, counted=self.tail.newly_frozen())
 
     def failed(
         self, reason: str, detail: str, *, counted: bool = True, partial: bool = False

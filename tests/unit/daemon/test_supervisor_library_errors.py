@@ -152,5 +152,5 @@ def test_whatever_librdkafka_raises_is_counted_and_over_again(
     listing = SimpleNamespace(list_topics=list_topics, poll=lambda _: 0)
     monkeypatch.setattr(admin, "_opened", listing)
     poll = LogEndsPoll(admin, watched.put, watched.clock)
-    job = watched.supervisor.guard("log ends", lambda: poll.ask(EMPTY_SNAPSHOT), lambda: [east])
+    job = watched.supervisor.guard("log ends", lambda: poll.poll(EMPTY_SNAPSHOT), lambda: [east])
     fails_and_recovers(watched, job, east, fail, error)

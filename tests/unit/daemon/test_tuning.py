@@ -28,24 +28,24 @@ def by_the_clock_alone():
 
 def collect_times(tidying: PeriodicGarbageCollector, count: int) -> None:
     for _ in range(count):
-        tidying.look()
+        tidying.collect()
 
 
 def test_what_was_dropped_since_the_last_turn_goes_with_the_next():
     result = weakref.ref(Knot())
     assert result() is not None
-    PeriodicGarbageCollector().look()
+    PeriodicGarbageCollector().collect()
     assert result() is None
 
 
 def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
     tidying, knot = PeriodicGarbageCollector(), Knot()
     result = weakref.ref(knot)
-    tidying.look()
+    tidying.collect()
     del knot
     collect_times(tidying, GENERATION_TURNS - 2)
     assert result() is not None
-    tidying.look()
+    tidying.collect()
     assert result() is None
 
 
@@ -56,7 +56,7 @@ def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth()
     del knot
     collect_times(tidying, GENERATION_TURNS**2 - GENERATION_TURNS - 1)
     assert result() is not None
-    tidying.look()
+    tidying.collect()
     assert result() is None
 
 
@@ -67,7 +67,7 @@ def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
     before = resident_kib()
     retained = blocks[::100]  # else the heap shrinks by itself
     del blocks
-    tidying.look()
+    tidying.collect()
     assert resident_kib() < before - 50_000
     assert len(retained) == 10
 

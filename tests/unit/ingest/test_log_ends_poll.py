@@ -62,7 +62,7 @@ class Polled:
         return True
 
     def round(self) -> LogEndsRead:
-        self.poll.ask(self.seen)
+        self.poll.poll(self.seen)
         return [log_ends for log_ends in self.told if isinstance(log_ends, LogEndsRead)][-1]
 
     def bounds(self) -> dict[TopicPartition, LogBounds]:
@@ -193,6 +193,6 @@ def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
 def test_where_all_are_refused_the_input_is_down(kafka):
     polled = Polled(kafka)
     polled.poll = LogEndsPoll(Refusing(kafka, PAID, ORDERS), polled._put, CLOCK)
-    polled.poll.ask(polled.seen)
+    polled.poll.poll(polled.seen)
     _, failed = polled.told
     assert (failed.reason, failed.partial) == ("denied", False)

@@ -272,16 +272,16 @@ def test_connectors_are_the_same_objects_for_as_long_as_the_answer_is_the_same()
 
     answers = {"/connectors": answer("RUNNING")}
     poll = ConnectorsPoll(worker(answers))
-    first = poll.ask()
-    assert poll.ask() is first
+    first = poll.poll()
+    assert poll.poll() is first
     answers["/connectors"] = answer("PAUSED")
-    (other,) = poll.ask()
+    (other,) = poll.poll()
     assert (first[0].state, other.state) == ("running", "paused")
     answers["/connectors"] = httpx.Response(200, content=b"[]")
     with pytest.raises(MalformedResponse):
-        poll.ask()
+        poll.poll()
     answers["/connectors"] = answer("RUNNING")
-    assert poll.ask() == first
+    assert poll.poll() == first
 
 
 def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Batch]:
@@ -438,11 +438,11 @@ def test_an_assignment_that_cannot_be_had_leaves_the_list_of_connectors_up():
 def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():
     answers = {"/connectors/mm2/tasks": tasks("orders-0")}
     poll = AssignmentsPoll(worker(answers))
-    first = poll.ask("mm2")
+    first = poll.poll("mm2")
     poll.keep({"mm2", "another"})
-    assert poll.ask("mm2") is first
+    assert poll.poll("mm2") is first
     poll.keep({"another"})
-    again = poll.ask("mm2")
+    again = poll.poll("mm2")
     assert again == first
     assert again is not first
 
@@ -450,12 +450,12 @@ def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():
 def test_another_answer_is_another_assignment():
     answers = {"/connectors/mm2/tasks": tasks("orders-0")}
     poll = AssignmentsPoll(worker(answers))
-    assert poll.ask("mm2") == {ORDERS}
+    assert poll.poll("mm2") == {ORDERS}
     answers["/connectors/mm2/tasks"] = tasks("orders-0,orders-1")
-    assert poll.ask("mm2") == {ORDERS, TopicPartition("orders", 1)}
+    assert poll.poll("mm2") == {ORDERS, TopicPartition("orders", 1)}
     answers["/connectors/mm2/tasks"] = httpx.Response(200, content=b"{}")
     with pytest.raises(MalformedResponse, match="GET tasks of mm2: tasks_shape"):
-        poll.ask("mm2")
+        poll.poll("mm2")
 
 
 def snapshot(*, read_committed: bool = False, upstream: str = "west") -> Snapshot:
@@ -500,7 +500,7 @@ def ends_of(admin: FakeAdmin, observed: Snapshot, number: int = 7) -> list:
         batches.append(batch)
         return True
 
-    LogEndsPoll(admin, put, CLOCK, iter([number])).ask(observed)
+    LogEndsPoll(admin, put, CLOCK, iter([number])).poll(observed)
     return [observation for batch in batches for observation in batch]
 
 
@@ -513,7 +513,7 @@ def test_the_query_is_in_the_queue_before_the_question_goes_out():
         order.extend((type(observed), len(admin.asked)) for observed in batch)
         return True
 
-    LogEndsPoll(admin, put, CLOCK).ask(snapshot())
+    LogEndsPoll(admin, put, CLOCK).poll(snapshot())
     assert order == [(LogEndsRequested, 0), (LogEndsRead, 1), (InputSucceeded, 1)]
 
 
@@ -554,7 +554,7 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(observed):
 
 def test_a_full_queue_queries_nothing():
     admin = FakeAdmin(upstream())
-    LogEndsPoll(admin, lambda _batch: False, CLOCK).ask(snapshot())
+    LogEndsPoll(admin, lambda _batch: False, CLOCK).poll(snapshot())
     assert admin.asked == []
 
 

@@ -278,9 +278,9 @@ def test_nothing_is_read_any_more_once_it_is_to_stop():
 def test_what_is_remembered_is_of_those_that_still_want_a_read():
     cluster = ProbedCluster()
     cluster.round(*(lagging(0, partition=number) for number in range(4)))
-    assert len(cluster.memory.asked_at) == 4
+    assert len(cluster.memory.requested_at) == 4
     cluster.round(lagging(0))
-    assert set(cluster.memory.asked_at) == {build_key()}
+    assert set(cluster.memory.requested_at) == {build_key()}
 
 
 @pytest.mark.parametrize(

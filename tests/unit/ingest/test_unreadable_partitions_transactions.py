@@ -247,13 +247,13 @@ def test_looking_whose_transactions_they_are_takes_a_bounded_time_for_all_of_the
     kafka.create(TOPIC.topic, 50)
     ends = {TopicPartition(TOPIC.topic, number): ReadableEnd(0, 5) for number in range(50)}
     result = OpenTransactions(lambda: _Silent(kafka), kafka.clock)
-    assert result.held(ends) == ()
+    assert result.find_frozen(ends) == ()
     kafka.clock.advance(OPEN_MAX_S)
     began = kafka.clock.now()
-    held = result.held(ends)
+    held = result.find_frozen(ends)
     assert len(held) == 50
     assert kafka.clock.now() - began <= PEEKS_MAX * PEEK_S + 0.01
-    assert result.held(ends) == held
+    assert result.find_frozen(ends) == held
 
 
 class _Silent(FakeReader):
@@ -266,13 +266,15 @@ def test_a_transaction_is_held_from_its_tenth_second_on_and_not_before(kafka):
     partition = TopicPartition(TOPIC.topic, 1)
     result = OpenTransactions(lambda: FakeReader(kafka, committed=False), kafka.clock)
     ends = {partition: ReadableEnd(1, 2)}
-    assert result.held(ends) == ()
+    assert result.find_frozen(ends) == ()
     kafka.clock.advance(OPEN_MAX_S - 0.5)
-    assert result.held(ends) == ()
+    assert result.find_frozen(ends) == ()
     kafka.clock.advance(0.5)
-    assert [(held.partition, held.offset, held.hidden) for held in result.held(ends)] == [(1, 1, 1)]
-    assert result.held({partition: ReadableEnd(2, 2)}) == ()
-    assert result.held(ends) == ()  # another one, from now
+    assert [(held.partition, held.offset, held.hidden) for held in result.find_frozen(ends)] == [
+        (1, 1, 1)
+    ]
+    assert result.find_frozen({partition: ReadableEnd(2, 2)}) == ()
+    assert result.find_frozen(ends) == ()  # another one, from now
 
 
 def test_a_reader_that_cannot_be_opened_leaves_a_transaction_without_a_name(kafka):
@@ -281,7 +283,7 @@ def test_a_reader_that_cannot_be_opened_leaves_a_transaction_without_a_name(kafk
 
     result = OpenTransactions(refuse, kafka.clock)
     ends = {TopicPartition(TOPIC.topic, 1): ReadableEnd(1, 2)}
-    result.held(ends)
+    result.find_frozen(ends)
     kafka.clock.advance(OPEN_MAX_S)
-    (held,) = result.held(ends)
+    (held,) = result.find_frozen(ends)
     assert held.detail.endswith("from offset 1 on")

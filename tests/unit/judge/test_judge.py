@@ -131,7 +131,7 @@ def test_the_poll_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
     while progress._pass is not None or not remaining:
         snapshot = replace(snapshot, at=snapshot.at + 1)
         progress.judgements(snapshot)
-        remaining.append(0 if progress._pass is None else len(progress._pass.left))
+        remaining.append(0 if progress._pass is None else len(progress._pass.pending))
     assert remaining == list(reversed(range(13)))
     progress._schedule.full_w = progress._w
     progress.judgements(replace(snapshot, at=snapshot.at + 1))

@@ -226,7 +226,7 @@ def _compute_share(audits: Sequence[PartitionAudit]) -> float | None:
 
     Requested offsets that are not replicated yet do not count.
     """
-    requested = sum(partition.reach.wanted - partition.reach.pending for partition in audits)
+    requested = sum(partition.reach.requested - partition.reach.pending for partition in audits)
     compared = sum(
         part.judged[1] - part.judged[0] for partition in audits for part in partition.reach.slices
     )

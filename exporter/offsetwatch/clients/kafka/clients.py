@@ -280,7 +280,7 @@ class KafkaAdmin:
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[int | ClientError]:
         with self._translated():
-            return self._logs.ask(partitions, offset, committed=committed)
+            return self._logs.request(partitions, offset, committed=committed)
 
     def readable_ends(
         self,

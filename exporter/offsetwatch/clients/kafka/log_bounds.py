@@ -87,7 +87,7 @@ class LogBoundsReader:
         self._splits = 0
         self._timed_out: ck.KafkaException | None = None
 
-    def ask(
+    def request(
         self, partitions: Sequence[TopicPartition], offset: int, *, committed: bool
     ) -> list[OffsetOrError]:
         """Return the LATEST or EARLIEST offset of each partition, or its error.

@@ -193,7 +193,7 @@ class RecordReader:
                 builder.corrupted(offset)
             else:
                 raise client_error_from(self._target(partition), error)
-        elif builder.wants(offset):
+        elif builder.accepts(offset):
             builder.take(_build_raw_record(message, self._target(partition)))
 
 
@@ -249,7 +249,7 @@ class _WindowBuilder:
             self.position = checked.sound_to
             self.corrupt_at = checked.sound_to if checked.corrupt else None
 
-    def wants(self, offset: int | None) -> bool:
+    def accepts(self, offset: int | None) -> bool:
         """Check whether the record at this offset is within the requested range."""
         if self._until is not None and (offset or 0) >= self._until:
             self.position = self._until

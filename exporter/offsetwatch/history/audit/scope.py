@@ -46,29 +46,29 @@ class Anchors:
     """
 
     def __init__(self) -> None:
-        self._kept: list[tuple[int, int]] = []
+        self._anchors: list[tuple[int, int]] = []
 
     def add(self, upstream: int, downstream: int) -> None:
         """Add one sync, newer than those before."""
         new = (upstream, downstream)
-        if self._kept and downstream < self._kept[-1][1]:
-            self._kept.clear()  # the downstream topic was cut or made anew: what was there is gone
-        near = self._kept[-2:]
+        if self._anchors and downstream < self._anchors[-1][1]:
+            self._anchors.clear()  # the downstream topic was cut or recreated
+        near = self._anchors[-2:]
         on_one_line = len({up - down for up, down in (*near, new)}) == 1
         if (
             len(near) == 2
             and on_one_line
             and (near[0][0] <= near[1][0] <= upstream <= near[0][0] + ANCHOR_SPACING)
         ):
-            self._kept[-1] = new
+            self._anchors[-1] = new
         else:
-            self._kept.append(new)
+            self._anchors.append(new)
 
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
         """Return the anchors whose record still exists on both sides."""
         return tuple(
             (upstream, downstream)
-            for upstream, downstream in self._kept
+            for upstream, downstream in self._anchors
             if up.start <= upstream < up.end and down.start <= downstream < down.stable_end
         )
 
@@ -128,14 +128,14 @@ class Slice:
 class PartitionCoverage:
     """Coverage of one partition by the audit, known without reading its records.
 
-    wanted      upstream offsets that were requested and may exist
+    requested   upstream offsets that were requested and may exist
     deleted     requested offsets that upstream retention has deleted
     pending     offsets that are not replicated yet
     """
 
     at: TopicPartition
     remote: str
-    wanted: int
+    requested: int
     deleted: int
     pending: int
     slices: tuple[Slice, ...]
@@ -152,7 +152,7 @@ def compute_coverage(
     coverage = PartitionCoverage(
         at=known.at,
         remote=known.remote,
-        wanted=max(0, requested_end - judged_first),
+        requested=max(0, requested_end - judged_first),
         deleted=max(0, min(known.up.start, requested_end) - (first or 0)),
         pending=max(0, requested_end - max(judged_end, judged_first)),
         slices=(),

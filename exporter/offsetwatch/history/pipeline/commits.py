@@ -83,10 +83,10 @@ class AddedRows:
 
 @dataclass(frozen=True, slots=True)
 class FragmentedPartition:
-    """A partition of a table ({}: all of it) whose rows should be in `wanted` files, in order."""
+    """A partition of a table ({}: all of it) whose rows should be in `target_files`, in order."""
 
     partition: Mapping[str, str]
-    wanted: int
+    target_files: int
 
 
 def create(base: Path, table: Table) -> None:
@@ -240,7 +240,7 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
         if len(names) > 1 and over and not in_order:
             rows = sum(file["num_records"] for file in partition_files)
             fragmented.append(
-                FragmentedPartition(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX)))
+                FragmentedPartition(partition, target_files=max(1, -(-rows // FILE_ROWS_MAX)))
             )
     return fragmented
 

@@ -84,10 +84,10 @@ def _sort_partition(
         for name, value in fragmented.partition.items():
             rows = rows.where(sf.col(name) == value)
         if table.ordered_by:
-            rows = rows.repartitionByRange(fragmented.wanted, *table.ordered_by)
+            rows = rows.repartitionByRange(fragmented.target_files, *table.ordered_by)
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
-            rows = rows.coalesce(fragmented.wanted)
+            rows = rows.coalesce(fragmented.target_files)
         adds = commits.write_frame(rows, base, table, ORDERED_PREFIX)
     commits.rearrange(adds, base, table, fragmented.partition)
 

@@ -93,7 +93,7 @@ class RuleMemory:
 
     held: ConditionAges = field(default_factory=ConditionAges)
     failures: FailureTracker = field(default_factory=FailureTracker)
-    lives: IncarnationTracker = field(default_factory=IncarnationTracker)
+    incarnations: IncarnationTracker = field(default_factory=IncarnationTracker)
     falls: RewindTracker = field(default_factory=RewindTracker)
     synced: set[MirrorPartitionKey] = field(default_factory=set)
     _observed_inputs: tuple[object, object] = (None, None)
@@ -104,7 +104,7 @@ class RuleMemory:
         positions = find_positions(visibility, self.failures.list_failing(snapshot))
         believed = {name: names for name, names in listed.items() if visibility.believes_list(name)}
         self.failures.observe(snapshot, believed, positions, settings.patience_s)
-        self.lives.observe(
+        self.incarnations.observe(
             snapshot,
             listed,
             index.source_partitions,
@@ -136,7 +136,7 @@ class RuleMemory:
         return RuleMemoryState(
             held=self.held.remembered(),
             failures=self.failures.remembered(),
-            lives=self.lives.remembered(),
+            lives=self.incarnations.remembered(),
             falls=self.falls.remembered(),
         )
 
@@ -144,7 +144,7 @@ class RuleMemory:
         """Restore a persisted state."""
         self.held.recall(rule_memory.held)
         self.failures.recall(rule_memory.failures)
-        self.lives.recall(rule_memory.lives)
+        self.incarnations.recall(rule_memory.lives)
         self.falls.recall(rule_memory.falls)
 
 

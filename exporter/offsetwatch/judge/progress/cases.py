@@ -67,7 +67,7 @@ def build_case(
     if subject.hidden is not None:
         return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
     window = _update_window(subject, track, settings, w=w, at=at)
-    states_blind = track.blind
+    states_blind = track.unavailable
     # What is not seen any more does not count, for good or bad.
     rests, why = (track.rests, track.why) if states_blind is None else (None, None)
     found_at = _compute_discovery_deadline(subject, visibility, settings)
@@ -107,7 +107,7 @@ def build_case(
         handed_over=subject.standing.rule in {NEW_PARTITION_RULE, OVERDUE_PARTITION_RULE},
         overdue=found_at is not None and at >= found_at and _has_records(subject),
         unusual=track.unusual,
-        rhythm_s=0.0 if headed else window.rhythm_s,
+        move_interval_s=0.0 if headed else window.move_interval_s,
         longest_s=window.longest_s,
     )
 

@@ -194,7 +194,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         )
 
     @property
-    def rhythm_s(self) -> float:
+    def move_interval_s(self) -> float:
         """Return the longest time in seconds between two of its last moves; 0.0 if none."""
         return max((b - a for a, b in pairwise(self.moves)), default=0.0)
 

@@ -182,7 +182,7 @@ class JudgedConnector:
     failed_w: float | None = None
     failed_at: float = 0.0
     states: str = "unknown"
-    blind: str | None = None
+    unavailable: str | None = None
     unusual: str | None = None
     version: int = 0
     subjects: dict[JudgedPartitionKey, JudgedPartition] = field(default_factory=dict)
@@ -213,14 +213,14 @@ class JudgedConnector:
             self.failed_w = w - max(0.0, now - moment)
             self.version += 1
 
-    def look(self, states: str, unavailable: str | None, unusual: str | None) -> None:
+    def update(self, states: str, unavailable: str | None, unusual: str | None) -> None:
         """Update its states and its unusual pause as of one pass.
 
         A pause that only lasts longer does not change the version.
         """
         unusual_is_new = (unusual is None) is not (self.unusual is None)
-        self.version += (states, unavailable) != (self.states, self.blind) or unusual_is_new
-        self.states, self.blind, self.unusual = states, unavailable, unusual
+        self.version += (states, unavailable) != (self.states, self.unavailable) or unusual_is_new
+        self.states, self.unavailable, self.unusual = states, unavailable, unusual
 
 
 def _sample_of_sink(view: SinkPartitionView, moment: float) -> Sample:
@@ -358,7 +358,7 @@ class JudgedPartitionRegistry:
             judged = self.tracks[of] = JudgedConnector()
         return judged
 
-    def seen(
+    def list_judged(
         self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, number: int
     ) -> list[JudgedPartition]:
         """Return the partitions that the snapshot shows, or those of them in `only`; add new ones.

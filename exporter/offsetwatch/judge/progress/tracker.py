@@ -70,7 +70,7 @@ class JudgingPass:
     """Pass over partitions that may take several ticks; all it observes is of its first tick.
 
     whole     over all partitions, not over those in trouble alone
-    left      partitions still to judge
+    pending   partitions still to judge
     share     number of partitions that one tick judges
     next_w    when the next full pass is due, as far as it is known
     touched   connectors with a partition that was judged, or with another state
@@ -79,7 +79,7 @@ class JudgingPass:
     visibility: InputVisibility
     w: float
     whole: bool
-    left: deque[JudgedPartition]
+    pending: deque[JudgedPartition]
     share: int
     next_w: float
     touched: set[ConnectorKey] = field(default_factory=set)
@@ -95,8 +95,8 @@ class JudgingPass:
 
     def take(self) -> Iterator[JudgedPartition]:
         """Yield the partitions that this tick judges."""
-        for _ in range(min(len(self.left), self.share)):
-            yield self.left.popleft()
+        for _ in range(min(len(self.pending), self.share)):
+            yield self.pending.popleft()
 
 
 @dataclass(slots=True)
@@ -309,9 +309,9 @@ class ProgressTracker:
         restated, self._restated = self._restated, set()
         if only is not None:
             only = only.union(*(tracks[key].subjects for key in restated & tracks.keys()))
-        judged = self._registry.seen(snapshot, only, self._number)
+        judged = self._registry.list_judged(snapshot, only, self._number)
         for key, track in tracks.items():
-            track.look(
+            track.update(
                 describe_states(visibility.connectors.get(key)),
                 visibility.explain_unknown_state(key),
                 visibility.explain_unusual_pause(key),
@@ -321,7 +321,7 @@ class ProgressTracker:
             visibility=visibility,
             w=self._w,
             whole=only is None,
-            left=pending,
+            pending=pending,
             share=compute_tick_share(len(pending), leisurely=leisurely),
             next_w=self._w + self._settings.interval_s,
             touched=restated & tracks.keys(),
@@ -340,7 +340,7 @@ class ProgressTracker:
                 self._troubled.add(subject.key)
             else:
                 self._troubled.discard(subject.key)
-        if not judging_pass.left:
+        if not judging_pass.pending:
             self._end_pass(judging_pass)
 
     def _end_pass(self, judging_pass: JudgingPass) -> None:
@@ -455,7 +455,7 @@ class ProgressTracker:
             decision = self._decide_without_partitions(key, track, visibility)
         else:
             decision = Decision(verdict, instance.standing.rule, instance.reason)
-        failed = None if track.blind is not None else match_failed_connector(track.failed)
+        failed = None if track.unavailable is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
         state = self._summaries.setdefault((*key, scope.value, name), VerdictState(since=moment))
@@ -472,11 +472,15 @@ class ProgressTracker:
         self, key: ConnectorKey, track: JudgedConnector, visibility: InputVisibility
     ) -> Decision:
         patience_s = self._settings.patience_s
-        if track.blind is None and track.rests is not None:
+        if track.unavailable is None and track.rests is not None:
             rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
             assert rests is not None  # a law of its own for each of the two
             return rests
-        if track.blind is None and track.runs_w is not None and visibility.has_no_commits(key):
+        if (
+            track.unavailable is None
+            and track.runs_w is not None
+            and visibility.has_no_commits(key)
+        ):
             since = format_moment(self._stopwatch.clock(track.runs_w))
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:

@@ -75,7 +75,7 @@ class VerdictCase(NamedTuple):
     handed_over     it was unassigned when it was last judged
     contradicted    other evidence that its commits are incomplete, in words
     unusual         how its connector's pause exceeds its baseline, in words
-    rhythm_s        the longest time between two moves of the window; longest_s of all times
+    move_interval_s the longest time between two moves of the window; longest_s of all times
     """
 
     patience_s: float
@@ -111,7 +111,7 @@ class VerdictCase(NamedTuple):
     handed_over: bool = False
     contradicted: str | None = None
     unusual: str | None = None
-    rhythm_s: float = 0.0
+    move_interval_s: float = 0.0
     longest_s: float = 0.0
 
     def since(self, seconds: float) -> str:
@@ -129,7 +129,7 @@ class VerdictCase(NamedTuple):
     @property
     def late_s(self) -> float:
         """After this long without a move it is late, by its own rhythm."""
-        return max(self.patience_s, LATE_GAP_FACTOR * self.rhythm_s)
+        return max(self.patience_s, LATE_GAP_FACTOR * self.move_interval_s)
 
 
 class Decision(NamedTuple):

@@ -188,7 +188,7 @@ class FactsCollector:
     # --- of the incident -------------------------------------------------------------------------
 
     def _evidence(self, snapshot: Snapshot, case: RemediationCase) -> facts.EvidenceFacts:
-        incident, failure, found = case.incident, case.failure, case.found
+        incident, failure, found = case.incident, case.failure, case.identified
         if incident is None:
             return facts.EvidenceFacts()
         run = incident.worst
@@ -226,9 +226,9 @@ class FactsCollector:
         signals: set[facts.PoisonSignal] = set()
         if case.failure is not None:
             signals.add(facts.PoisonSignal.STATUS_TRACE)
-        if case.found is None:
+        if case.identified is None:
             return frozenset(signals)
-        location = case.found.record
+        location = case.identified.record
         label = f"{location.topic}-{location.partition}"
         if run is None or any(
             queries.is_label_of(of, location.topic, location.partition) for of, _ in run.same
@@ -236,7 +236,7 @@ class FactsCollector:
             signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
-        if REPRODUCING_METHODS & {case.found.method, *case.found.also}:
+        if REPRODUCING_METHODS & {case.identified.method, *case.identified.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
         lag = queries.find_lag(snapshot, case.key, location.topic, location.partition)
         if lag is not None:

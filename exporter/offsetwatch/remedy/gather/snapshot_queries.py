@@ -47,8 +47,8 @@ _BY_REST: Final = "rest"
 class RemediationCase:
     """A connector and an action for which a plan or a step is evaluated.
 
-    found       the record, where one was identified
-    plan        None until a plan exists; then `found` may be None, and the plan has everything
+    identified  the record, where one was identified
+    plan        None until a plan exists; then `identified` may be None, and the plan has everything
     altering    the connector is stopped, and its offsets are altered next
     backed_up   all offsets were written to the backup and read back
     stopped_at  when the plan stopped the connector; 0 if it was stopped already
@@ -60,7 +60,7 @@ class RemediationCase:
     action: Action
     incident: Incident | None = None
     failure: Failure | None = None
-    found: IdentifiedRecord | None = None
+    identified: IdentifiedRecord | None = None
     plan: Plan | None = None
     approval: facts.PlanApproval | None = None
     altering: bool = False
@@ -409,7 +409,11 @@ def find_skipped_record(
     Those of the plan, where there is one: what a search finds later is compared with nothing.
     """
     if case.plan is None:
-        return None if case.found is None else (case.found.record, case.found.frm, case.found.to)
+        return (
+            None
+            if case.identified is None
+            else (case.identified.record, case.identified.frm, case.identified.to)
+        )
     copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
     before = [pair for step in case.plan.steps if isinstance(step, Expect) for pair in step.pairs]
     after = _list_altered_pairs(case.plan)

@@ -201,10 +201,10 @@ class Replica:
         """
         term = self.term
         if term is None:
-            raise NotLeader(self.who_leads())
+            raise NotLeader(self.describe_leader())
         term.publish(lines)
 
-    def who_leads(self) -> str:
+    def describe_leader(self) -> str:
         """Return the refusal for a change that is requested of a replica that does not lead."""
         leader = self._status.leader
         if leader is None:

@@ -84,7 +84,7 @@ class Principals:
         self._clients = [(client.san, AuthenticatedPrincipal(client)) for client in control.clients]
         self._users = {user.user: AuthenticatedPrincipal(user) for user in control.users}
 
-    def who(
+    def authenticate(
         self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
     ) -> AuthenticatedPrincipal | None:
         """Return the principal of these headers and this verified certificate.

@@ -190,12 +190,12 @@ class ControlDispatcher:
         authorization = request.headers.getall("Authorization", [])
         if web is not None and any(name[:6].lower() == "basic " for name in authorization):
             users = web.basic_auth_users
-            user = await self._passwords.who(authorization, users, request.address, now)
+            user = await self._passwords.authenticate(authorization, users, request.address, now)
             if user is PasswordRejection.THROTTLED:
                 return connection.THROTTLED, "throttled"
             by = None if isinstance(user, PasswordRejection) else self._principals.of_user(user)
         else:
-            by = self._principals.who(authorization, request.certificate, now)
+            by = self._principals.authenticate(authorization, request.certificate, now)
         if by is None:
             return self._refuse_unknown(request, now)
         if path == HOOK:

@@ -100,7 +100,7 @@ class ControlServer:
     @property
     def web_file(self) -> WebConfigStatus | None:
         """Return the status of its web config file; None without one. Any thread."""
-        return None if self._web_config is None else self._web_config.seen
+        return None if self._web_config is None else self._web_config.status
 
     @property
     def port(self) -> int:

@@ -75,7 +75,7 @@ class ConnectorFilter(NamedTuple):
     connect_cluster: str | None = None
     connector: str | None = None
 
-    def wants(self, connect_cluster: str, connector: str) -> bool:
+    def matches(self, connect_cluster: str, connector: str) -> bool:
         """Check whether a connector matches."""
         return self.connect_cluster in {None, connect_cluster} and self.connector in {
             None,
@@ -101,7 +101,7 @@ def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS
             ],
         }
         for key in sorted(listed.keys() | sources.keys() | sinks.keys())
-        if only.wants(*key)
+        if only.matches(*key)
     ]
     body: ConnectorsBody = {**_build_head(snapshot), "connectors": rows}
     return documents.encode(body)
@@ -118,7 +118,7 @@ def encode_flows(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> 
     rows: list[FlowBody] = []
     for key in sorted(known.keys() | partitions.keys()):
         connect_cluster, connector, source, target = key
-        if not only.wants(connect_cluster, connector):
+        if not only.matches(connect_cluster, connector):
             continue
         mirrored = partitions.get(key, [])
         lags = [view.lag for view in mirrored if view.lag is not None]

@@ -158,7 +158,7 @@ class ReadServer:
     def _reload_status(self) -> ConfigReloadStatus:
         """Return the outcome of the last reload, with that of this listener's web config file."""
         last = self._reloaded()
-        web = last.web if self._web is None else (self._web.seen, *last.web)
+        web = last.web if self._web is None else (self._web.status, *last.web)
         return replace(last, web=web, refused=tuple(sorted(self._refused.items())))
 
     async def _serve(self, listener: socket.socket, stopping: asyncio.Event) -> None:

@@ -86,7 +86,7 @@ class LabelColumns:
 
     __hash__ = None  # type: ignore[assignment]  # like any list
 
-    def kept(self, mask: list[bool]) -> LabelColumns:
+    def select(self, mask: list[bool]) -> LabelColumns:
         """Return the rows that are shown."""
         return LabelColumns(*(list(compress(column, mask)) for column in self.columns))
 
@@ -131,7 +131,7 @@ def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | 
     if not values:
         return Family(spec, [], values)
     if isinstance(labels, LabelColumns):
-        return Family(spec, labels.kept(mask), values)
+        return Family(spec, labels.select(mask), values)
     return Family(spec, list(compress(labels, mask)), values)
 
 

@@ -85,7 +85,7 @@ class PasswordChecker:
         self._waiting = 0
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"{name}-bcrypt")
 
-    async def who(
+    async def authenticate(
         self,
         authorization: Sequence[str],
         users: Mapping[str, SecretStr],

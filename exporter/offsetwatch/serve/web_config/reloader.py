@@ -167,7 +167,7 @@ class WebConfigReloader:
         self._say_without_effect()
 
     @property
-    def seen(self) -> WebConfigStatus:
+    def status(self) -> WebConfigStatus:
         """Return the status of the last read. Any thread."""
         return self._status
 

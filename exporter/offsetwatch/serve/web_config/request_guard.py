@@ -65,7 +65,7 @@ class RequestGuard:
         # No header is used, as a client can forge it.
         peer = None if transport is None else transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        user = await self._passwords.who(
+        user = await self._passwords.authenticate(
             request.headers.getall("Authorization", []),
             web_config.basic_auth_users,
             address,

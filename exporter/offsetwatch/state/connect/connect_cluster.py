@@ -309,7 +309,7 @@ class ConnectClusterState:
         for book in self._books.values():
             book.prepare()
 
-    def found_status(self, beside: frozenset[KafkaTopic]) -> bool:
+    def find_status_topic(self, beside: frozenset[KafkaTopic]) -> bool:
         """Find the cluster's own status topic among these, by its name. Return True if it changed.
 
         If several names match, the topic cannot be determined: there is none.
@@ -564,10 +564,10 @@ class ConnectClusterState:
         book = self._store_of(connector)
         return book is not None and book.uncommitted(connector, MirrorPartition(source, *partition))
 
-    def vague(self, connector: str, source: str) -> bool:
+    def has_unknown_positions(self, connector: str, source: str) -> bool:
         """Return whether the connector may have positions that are not known."""
         book = self._store_of(connector)
-        return book is None or book.vague(connector, source)
+        return book is None or book.has_unknown_positions(connector, source)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
         """Return the partitions of a MirrorSourceConnector by the cluster's topics, or None."""

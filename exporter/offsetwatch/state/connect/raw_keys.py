@@ -113,7 +113,7 @@ class Spelling(msgspec.Struct, gc=False):
 
     key: SourceKey
     raw_key: bytes
-    place: OffsetRecordPosition
+    position: OffsetRecordPosition
     offset: SourceOffset | Undecodable | None
     ours: bool = False
     committed: OffsetRecordPosition | None = None
@@ -233,7 +233,7 @@ class KeySpellings:
 
     def add(self, record: SourceRecord) -> bool:
         """Add a record. Return False if it is not newer than the last one of its raw key."""
-        position = self._place_of(record)
+        position = self._locate(record)
         self._note(record, position)
         partition = self._of.get(record.key.identity)
         if partition is None:
@@ -247,13 +247,13 @@ class KeySpellings:
             partition.spellings[record.raw_key] = spelling
         elif not spelling.present:
             spelling.elsewhere, spelling.contested = (), False
-        elif position.partition != spelling.place.partition or spelling.elsewhere:
+        elif position.partition != spelling.position.partition or spelling.elsewhere:
             if not _add_to_several(spelling, OffsetRecord(position, record.offset, record.ours)):
                 return False
-        elif not position.is_after(spelling.place):
+        elif not position.is_after(spelling.position):
             return False
         spelling.present = True
-        spelling.place, spelling.offset, spelling.ours = position, record.offset, record.ours
+        spelling.position, spelling.offset, spelling.ours = position, record.offset, record.ours
         if _is_commit(record):
             _count_commit(partition, spelling)
         if record.live:
@@ -262,9 +262,9 @@ class KeySpellings:
 
     def note(self, record: SourceRecord) -> None:
         """Record only what a record shows about other source partitions."""
-        self._note(record, self._place_of(record))
+        self._note(record, self._locate(record))
 
-    def _place_of(self, record: SourceRecord) -> OffsetRecordPosition:
+    def _locate(self, record: SourceRecord) -> OffsetRecordPosition:
         self._read += record.live
         return locate_record(record, self._read if record.live else 0)
 
@@ -371,7 +371,7 @@ def parse_field_order(raw_key: bytes) -> FieldOrder:
 
 def _add_to_several(spelling: Spelling, record: OffsetRecord) -> bool:
     """Add a record of a raw key in several Kafka partitions. Return whether it is the newest."""
-    last = OffsetRecord(spelling.place, spelling.offset, spelling.ours)
+    last = OffsetRecord(spelling.position, spelling.offset, spelling.ours)
     records = {known.position.partition: known for known in (last, *spelling.elsewhere)}
     known = records.get(record.position.partition)
     if known is not None and not record.position.is_after(known.position):
@@ -379,7 +379,7 @@ def _add_to_several(spelling: Spelling, record: OffsetRecord) -> bool:
     records[record.position.partition] = record
     newest, spelling.contested = choose_newest_record(tuple(records.values()))
     del records[newest.position.partition]
-    spelling.place, spelling.offset, spelling.ours = newest
+    spelling.position, spelling.offset, spelling.ours = newest
     spelling.elsewhere = tuple(records.values())
     return newest is record
 
@@ -392,7 +392,7 @@ def _is_commit(record: SourceRecord) -> bool:
 
 
 def _count_commit(partition: _Partition, spelling: Spelling) -> None:
-    position = spelling.place
+    position = spelling.position
     spelling.moments += 1  # no flush, and no request over REST, writes a key twice
     if spelling.moments == 1:
         spelling.first = spelling.value
@@ -456,7 +456,7 @@ def _find_foreign_keys(partition: _Partition, class_name: str) -> frozenset[byte
 
 
 def _build_change(before: Spelling, after: Spelling, class_name: str) -> SpellingChange:
-    moment = (after.committed or after.place).at
+    moment = (after.committed or after.position).at
     dialect = resolve_dialect(after.key.dialect, class_name)
     restarted = not has_reached_offset(dialect, before.value, after.first)
     return SpellingChange(before.raw_key, after.raw_key, moment, before.value, restarted)
@@ -475,7 +475,7 @@ def _choose_spelling(
     own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)
     if not own:
         return _choose_if_identical(
-            sorted(known, key=lambda spelling: spelling.place[:2], reverse=True)
+            sorted(known, key=lambda spelling: spelling.position[:2], reverse=True)
         )
     newest, others = own[0], [spelling for spelling in own[1:] if spelling.value is not None]
     used = partition.used[-1] if partition.used else None
@@ -531,13 +531,13 @@ def _is_erased(known: list[Spelling], newest: Spelling) -> bool:
     return any(
         spelling.offset is None
         and spelling is not newest
-        and spelling.place.is_after(_find_last_commit(newest))
+        and spelling.position.is_after(_find_last_commit(newest))
         for spelling in known
     )
 
 
 def _find_last_commit(spelling: Spelling) -> OffsetRecordPosition:
-    return spelling.place if spelling.committed is None else spelling.committed
+    return spelling.position if spelling.committed is None else spelling.committed
 
 
 def _find_confirmed_spelling(

@@ -233,7 +233,7 @@ class RestOffsets:
             return False
         return known is None or not (_has_resumable_offset(known) or known.untold)
 
-    def vague(self, connector: str, source: str) -> bool:
+    def has_unknown_positions(self, connector: str, source: str) -> bool:
         """Return whether the connector may have a position that is not known."""
         if not self._is_complete(connector):
             return True

@@ -180,7 +180,7 @@ def _build_view(
         log_start=offset.log_start,
         caught_up=lateness.caught_up,
         behind_since=lateness.since,
-        behind_from=lateness.told_by,
+        behind_from=lateness.known_by,
         probe_from=lateness.probe_from,
         from_rest=from_rest,
     )

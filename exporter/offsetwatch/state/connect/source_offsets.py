@@ -394,10 +394,10 @@ class SourceBook:
         change = use.change if before is None else before.restarted
         restarted = change if change is not None and change.restarted else None
         if spelling is None:
-            newest = use.unsure[0].place if use.unsure else None
+            newest = use.unsure[0].position if use.unsure else None
             self._set(partition, None)
         else:
-            newest = spelling.place
+            newest = spelling.position
             advanced = _format_offset(position) != _format_offset(spelling.value)
             partition.advanced_at = newest.at if advanced else partition.advanced_at
             partition.own_key = None if spelling.key.canonical else spelling.raw_key
@@ -553,7 +553,7 @@ class SourceBook:
         partition = self._mirrors.get((connector, mirror.cluster), {}).get(mirror)
         return self.complete() and (partition is None or not _has_resumable_offset(partition))
 
-    def vague(self, connector: str, source: str) -> bool:
+    def has_unknown_positions(self, connector: str, source: str) -> bool:
         """Return whether the connector may have a position that is not known."""
         if not self.complete():
             return True

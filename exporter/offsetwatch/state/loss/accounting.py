@@ -157,7 +157,7 @@ class PartitionInspection:
     renewed     the topic is another one than at the last inspection
     quiet       the connector was stopped, and its last flush over, at the last inspection and now
     runs        it ran at the last inspection and now
-    news        syncs since the last inspection; None if there are none to use for this partition
+    syncs       syncs since the last inspection; None if there are none to use for this partition
     patience_s  time within which copied records are committed: one flush
     """
 
@@ -168,7 +168,7 @@ class PartitionInspection:
     renewed: bool = False
     quiet: bool = False
     runs: bool = False
-    news: SyncsSinceLastPoll | None = None
+    syncs: SyncsSinceLastPoll | None = None
     patience_s: float = 60.0
 
     def waited(self, since: float) -> bool:
@@ -196,14 +196,14 @@ class PositionJump:
 class PartitionLossAccount:
     """Loss account of one upstream partition in one flow.
 
-    position    at the last inspection; None if it had none
-    start, end  of the log, at the last inspection
-    moved_at    when the position was first found here
-    looked_at   when it was last inspected
-    doubt_since since when a log start beyond `settled` waits for the next position
-    tail        range of the old topic that was not copied, as far as its commits show (rule 3)
-    lost        records ever counted, by cause
-    generation  number of recreations of the topic by id that it has applied
+    position     at the last inspection; None if it had none
+    start, end   of the log, at the last inspection
+    moved_at     when the position was first found here
+    inspected_at when it was last inspected
+    doubt_since  since when a log start beyond `settled` waits for the next position
+    tail         range of the old topic that was not copied, as far as its commits show (rule 3)
+    lost         records ever counted, by cause
+    generation   number of recreations of the topic by id that it has applied
     """
 
     position: int | None
@@ -211,13 +211,13 @@ class PartitionLossAccount:
     start: int
     end: int
     moved_at: float
-    looked_at: float = 0.0
+    inspected_at: float = 0.0
     doubt_since: float | None = None
-    leap: PositionJump | None = None
+    jump: PositionJump | None = None
     tail: Range | None = None
     lost: LossCounts = NOTHING_LOST
     headroom_s: float | None = None
-    pace: PartitionRates = field(default_factory=PartitionRates)
+    rates: PartitionRates = field(default_factory=PartitionRates)
     generation: int = 0
 
     @classmethod
@@ -230,7 +230,7 @@ class PartitionLossAccount:
             end=inspection.end,
             moved_at=inspection.now,
         )
-        account.pace.position_seen(inspection.position, inspection.end, inspection.now)
+        account.rates.position_seen(inspection.position, inspection.end, inspection.now)
         return account
 
     @property
@@ -239,8 +239,8 @@ class PartitionLossAccount:
 
         For an edit, only syncs after it was found are.
         """
-        if self.leap is not None:
-            return self.leap.cause == ALTERED and self.leap.since < self.looked_at
+        if self.jump is not None:
+            return self.jump.cause == ALTERED and self.jump.since < self.inspected_at
         return self.doubt_since is not None
 
     def fallen(self, inspection: PartitionInspection) -> bool:
@@ -250,8 +250,8 @@ class PartitionLossAccount:
     def position_gone(self) -> None:
         """Apply a reset of the offset: MM2 begins again, by default at the log start."""
         self.position = self.doubt_since = self.headroom_s = None
-        self.leap = None
-        self.pace.restart()
+        self.jump = None
+        self.rates.restart()
 
     def rests(self, position: int, start: int, end: int, now: float) -> bool:
         """Apply an inspection that changes nothing. Return False if it is not such a one.
@@ -265,27 +265,27 @@ class PartitionLossAccount:
             or start != self.start
             or position != end - 1
             or self.settled != end
-            or self.leap is not None
+            or self.jump is not None
             or self.doubt_since is not None
             or self.tail is not None
             or self.headroom_s is not None
         ):
             return False
-        self.pace.position_seen(position, end, now)
-        self.looked_at = now
+        self.rates.position_seen(position, end, now)
+        self.inspected_at = now
         return True
 
-    def look(self, inspection: PartitionInspection) -> list[LostRange]:
+    def inspect(self, inspection: PartitionInspection) -> list[LostRange]:
         """Apply an inspection. Return the ranges lost since the last one."""
         lost: list[LostRange] = []
         if inspection.renewed or self.fallen(inspection):
             lost += self._renew(inspection)
-        elif self.leap is not None:
-            lost += self._apply_jump(self.leap, inspection)
-        if self.leap is None and not inspection.renewed:
+        elif self.jump is not None:
+            lost += self._apply_jump(self.jump, inspection)
+        if self.jump is None and not inspection.renewed:
             self._find_jump(inspection)
         lost += self._close_tail(inspection)
-        if self.leap is None:
+        if self.jump is None:
             lost += self._retention(inspection)
         self._move_on(inspection)
         lost = [key for key in lost if key[1] <= key[2]]
@@ -313,9 +313,9 @@ class PartitionLossAccount:
 
     def _passed_over(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         """Apply rule 2."""
-        syncs, first = inspection.news, self.settled
+        syncs, first = inspection.syncs, self.settled
         if syncs is None:
-            reach = self.pace.reach(
+            reach = self.rates.reach(
                 inspection.start,
                 inspection.now - self.moved_at,
                 inspection.now,
@@ -343,40 +343,40 @@ class PartitionLossAccount:
             back = inspection.position < inspection.end and not inspection.quiet
         else:
             back = inspection.position < min(self.position, inspection.end)
-            if self.leap is None:  # what was committed of the old log, in the meantime as well
+            if self.jump is None:  # what was committed of the old log, in the meantime as well
                 reached = self.position if back else inspection.position
                 first = max(first, min(reached + 1, self.end))
         new = inspection.renewed or inspection.start < self.start
         self.tail = (first if new else max(first, inspection.end), last)
         self.settled = inspection.start if new else inspection.end
         self.doubt_since = None
-        self.leap = PositionJump(inspection.position, self.settled, RECREATED, inspection.now)
-        if inspection.news is not None:
-            self._apply_syncs(self.leap, inspection.news)
+        self.jump = PositionJump(inspection.position, self.settled, RECREATED, inspection.now)
+        if inspection.syncs is not None:
+            self._apply_syncs(self.jump, inspection.syncs)
         if back:  # this is already a position in the new log
-            self.leap = None
+            self.jump = None
         self.start = inspection.start
-        self.pace.restart()
+        self.rates.restart()
 
     def _apply_jump(
         self, jump: PositionJump, inspection: PartitionInspection
     ) -> Iterator[LostRange]:
         """Decide an open jump if the position shows its outcome (rules 4 and 5)."""
         position = inspection.position
-        if inspection.news is not None:
-            self._apply_syncs(jump, inspection.news)
+        if inspection.syncs is not None:
+            self._apply_syncs(jump, inspection.syncs)
         jump.harmless |= (
             inspection.runs and position >= inspection.end and inspection.waited(jump.since)
         )
         jump.harmless &= not inspection.quiet  # it will be started anew, from the position
         if position == jump.mark:
             copied = (
-                inspection.news is not None
-                and inspection.news.came
-                and inspection.news.newest >= jump.mark
+                inspection.syncs is not None
+                and inspection.syncs.came
+                and inspection.syncs.newest >= jump.mark
             )
             if jump.harmless and copied and position < inspection.end:
-                self.leap = None  # it came back to where the edit had put it
+                self.jump = None  # it came back to where the edit had put it
             return
         if self.tail is not None and self._still_of_the_old(jump, self.tail[1], inspection):
             jump.mark, self.tail = position, (max(self.tail[0], position + 1), self.tail[1])
@@ -384,16 +384,16 @@ class PartitionLossAccount:
             jump.mark = position
         elif inspection.quiet:  # a person moved it again
             jump.mark = position
-            self.leap = jump if position >= jump.first else None
+            self.jump = jump if position >= jump.first else None
         elif position > jump.mark and not jump.harmless:
             last = jump.mark
-            for gap in sorted(() if inspection.news is None else inspection.news.gaps):
+            for gap in sorted(() if inspection.syncs is None else inspection.syncs.gaps):
                 if gap[0] <= last + 1:  # it stood further than its commits said
                     last = max(last, gap[1])
             yield jump.cause, jump.first, last
-            self.leap, self.settled = None, max(self.settled, last + 1)
+            self.jump, self.settled = None, max(self.settled, last + 1)
         else:
-            self.leap = None
+            self.jump = None
             if jump.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
@@ -418,17 +418,17 @@ class PartitionLossAccount:
     def _close_tail(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         if self.tail is None:
             return
-        if self.leap is None or inspection.quiet or inspection.waited(self.leap.since):
+        if self.jump is None or inspection.quiet or inspection.waited(self.jump.since):
             yield RECREATED, *self.tail
             self.tail = None
 
     def _find_jump(self, inspection: PartitionInspection) -> None:
         """Apply rule 5."""
-        copied = inspection.news is not None and inspection.news.came
+        copied = inspection.syncs is not None and inspection.syncs.came
         moved = self.position is not None and inspection.position > self.position
         by_hand = inspection.quiet and moved and not copied and inspection.position >= self.settled
         if inspection.position >= inspection.end or by_hand:
-            self.leap = PositionJump(inspection.position, self.settled, ALTERED, inspection.now)
+            self.jump = PositionJump(inspection.position, self.settled, ALTERED, inspection.now)
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -437,22 +437,22 @@ class PartitionLossAccount:
             if (
                 self.position is not None
                 and inspection.position > self.position
-                and self.leap is None
+                and self.jump is None
             ):
-                self.pace.advanced(
+                self.rates.advanced(
                     inspection.position - self.position, inspection.now - self.moved_at
                 )
             self.moved_at = inspection.now
         if inspection.start != self.start:
-            self.pace.start_moved(inspection.start, inspection.now)
-        self.pace.position_seen(inspection.position, inspection.end, inspection.now)
+            self.rates.start_moved(inspection.start, inspection.now)
+        self.rates.position_seen(inspection.position, inspection.end, inspection.now)
         self.position, self.start, self.end = inspection.position, inspection.start, inspection.end
-        self.looked_at = inspection.now
+        self.inspected_at = inspection.now
         self.headroom_s = None
         if (
-            self.leap is None and inspection.position < inspection.end - 1
+            self.jump is None and inspection.position < inspection.end - 1
         ):  # what is copied already, retention may take
-            self.headroom_s = self.pace.seconds(
+            self.headroom_s = self.rates.seconds(
                 inspection.position + 1 - inspection.start,
                 inspection.position,
                 inspection.now,
@@ -497,11 +497,11 @@ class ConnectorActivity:
 
     doing: str | None
     since: float
-    looked_at: float
+    inspected_at: float
 
     def lasted(self, doing: str, grace_s: float) -> bool:
         """Return whether it was already in this state at the last inspection, and for so long."""
-        return self.doing == doing and self.looked_at - self.since >= grace_s
+        return self.doing == doing and self.inspected_at - self.since >= grace_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -522,7 +522,7 @@ class FlowInspection:
     ids: Mapping[str, str | None] | None
     doing: str | None
     came: Container[TopicPartition]
-    news_of: Callable[[TopicPartition], SyncsSinceLastPoll | None]
+    syncs_of: Callable[[TopicPartition], SyncsSinceLastPoll | None]
     patience_s: float = 60.0
 
 
@@ -598,10 +598,10 @@ class LossAccounting:
         end = None if log is None else log.find_end(committed=inspection.flow.read_committed)
         if position is None or log is None or end is None:
             return False
-        middle = account.pace.middle
+        middle = account.rates.middle
         if not account.rests(position, log.start, end, inspection.now):
             return False
-        self._time_passed |= account.pace.middle is not middle
+        self._time_passed |= account.rates.middle is not middle
         return True
 
     def _take(
@@ -618,7 +618,7 @@ class LossAccounting:
             topic_account.accounts[where.partition] = account
         if not inspection.renewed and account.fallen(inspection):
             fell.add(where.partition)
-        for cause, first, last in account.look(inspection):
+        for cause, first, last in account.inspect(inspection):
             self.add(
                 Loss(
                     *(*flow.connector_flow_key, where.topic, where.partition),
@@ -677,7 +677,7 @@ class LossAccounting:
             self._doing[key] = ConnectorActivity(inspection.doing, inspection.now, inspection.now)
             return False, False
         quiet, runs = last.lasted("stopped", GRACE_S), last.lasted("running", 0.0)
-        last.looked_at = inspection.now
+        last.inspected_at = inspection.now
         return quiet, runs
 
     # --- giving out ------------------------------------------------------------------------------
@@ -747,7 +747,7 @@ def _find_losses(account: PartitionLossAccount | None) -> tuple[LossCounts, floa
 
 def _is_undecided(account: PartitionLossAccount | None) -> bool:
     """Return whether the position is still the one from before the topic was recreated."""
-    jump = None if account is None else account.leap
+    jump = None if account is None else account.jump
     return jump is not None and jump.cause == RECREATED
 
 
@@ -758,12 +758,12 @@ def _collect_persisted_state(account: PartitionLossAccount | None) -> tuple[obje
     """
     if account is None:
         return None
-    rates = account.pace
+    rates = account.rates
     return (
         *(account.generation, account.position, account.settled, account.start, account.end),
         *(account.moved_at, account.doubt_since, account.tail, account.lost),
         *(rates.anchor, rates.middle, rates.best, rates.best_before, rates.jumps),
-        None if account.leap is None else account.looked_at,
+        None if account.jump is None else account.inspected_at,
     )
 
 
@@ -795,7 +795,7 @@ def _build_inspection(
     end = None if log is None else log.find_end(committed=inspection.flow.read_committed)
     if position is None or log is None or end is None:
         return None
-    syncs = inspection.news_of(where)
+    syncs = inspection.syncs_of(where)
     copied = syncs is not None and syncs.came  # it runs again, before its state is known to say so
     return PartitionInspection(
         now=inspection.now,
@@ -805,7 +805,7 @@ def _build_inspection(
         renewed=account is not None and account.generation != topic_account.generation,
         quiet=quiet and not copied,
         runs=runs,
-        news=syncs,
+        syncs=syncs,
         patience_s=inspection.patience_s,
     )
 

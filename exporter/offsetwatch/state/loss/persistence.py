@@ -152,7 +152,7 @@ def _build_topic(topic_account: TopicLossAccount) -> _Topic:
 
 
 def _build_partition_row(number: int, behind: int, account: PartitionLossAccount) -> _Row:
-    jump, rates = account.leap, account.pace
+    jump, rates = account.jump, account.rates
     return _Row(
         partition=number,
         behind=behind,
@@ -194,9 +194,9 @@ def _restore_partition(row: _Row) -> PartitionLossAccount:
         end=row.end,
         moved_at=row.moved_at,
         doubt_since=row.doubt_since,
-        leap=None if row.leap is None else PositionJump(*row.leap),
+        jump=None if row.leap is None else PositionJump(*row.leap),
         tail=row.tail,
         lost=tuple(zip(CAUSES, row.lost, strict=True)),
-        pace=PartitionRates(*row.pace),
+        rates=PartitionRates(*row.pace),
         generation=-row.behind,
     )

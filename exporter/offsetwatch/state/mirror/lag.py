@@ -104,12 +104,12 @@ class Lateness(NamedTuple):
 
     caught_up: bool | None
     since: float | None
-    told_by: str | None
+    known_by: str | None
     probe_from: int | None
 
 
-UNKNOWN_LATENESS: Final = Lateness(caught_up=None, since=None, told_by=None, probe_from=None)
-NO_LATENESS: Final = Lateness(caught_up=True, since=None, told_by=None, probe_from=None)
+UNKNOWN_LATENESS: Final = Lateness(caught_up=None, since=None, known_by=None, probe_from=None)
+NO_LATENESS: Final = Lateness(caught_up=True, since=None, known_by=None, probe_from=None)
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class _ProbeResult:
 
     first: int
     until: int
-    found: FirstRecord | None
+    record: FirstRecord | None
     at: float
 
 
@@ -180,7 +180,7 @@ class _Age:
             return False
         record = answer if isinstance(answer, FirstRecord) else None
         until = answer.offset if isinstance(answer, FirstRecord) else answer.end
-        result = _ProbeResult(first=start, until=until, found=record, at=moment)
+        result = _ProbeResult(first=start, until=until, record=record, at=moment)
         known = self.probe
         if known is not None and known.first <= start <= known.until:
             if result.until < known.until:
@@ -197,14 +197,14 @@ class _Age:
             return NO_LATENESS
         result, reach = self.probe, unread_range.following
         if result is not None and result.first <= unread_range.following <= result.until:
-            if result.found is not None:
-                return self._since(result.found, self._due(result))
+            if result.record is not None:
+                return self._since(result.record, self._due(result))
             if result.until >= unread_range.end:
                 return NO_LATENESS
             reach = result.until
         since = self._not_before(reach)
-        told_by = None if since is None else LOG_ENDS
-        return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
+        known_by = None if since is None else LOG_ENDS
+        return Lateness(caught_up=None, since=since, known_by=known_by, probe_from=reach)
 
     def _due(self, result: _ProbeResult) -> int | None:
         """Return the offset to probe again, as the record may be gone; None if not yet due."""
@@ -214,12 +214,12 @@ class _Age:
     def _since(self, record: FirstRecord, due: int | None) -> Lateness:
         not_before = self._not_before(record.offset)
         if record.at is None:
-            told_by = None if not_before is None else LOG_ENDS
-            return Lateness(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
+            known_by = None if not_before is None else LOG_ENDS
+            return Lateness(caught_up=False, since=not_before, known_by=known_by, probe_from=due)
         since = record.at
         if not record.appended and not_before is not None:
             since = max(since, not_before)
-        return Lateness(caught_up=False, since=since, told_by=RECORD, probe_from=due)
+        return Lateness(caught_up=False, since=since, known_by=RECORD, probe_from=due)
 
     def _not_before(self, offset: int) -> float | None:
         """Return when the log end was last observed at or below this offset, or None."""

@@ -166,7 +166,7 @@ class SyncLeads:
         self._interval_s = interval_s
         self._flushes: deque[tuple[float, float]] = deque(maxlen=FLUSHES_MAX)
         self._of: dict[TopicPartition, _Lead] = {}
-        self.lapses_at = inf
+        self.expires_at = inf
         """When the next of the syncs that count will count no more."""
 
     @property
@@ -213,7 +213,7 @@ class SyncLeads:
 
     def begin(self) -> None:
         """Begin a round in which the progress of every partition is computed."""
-        self.lapses_at = inf
+        self.expires_at = inf
 
     def progress(
         self,
@@ -254,7 +254,7 @@ class SyncLeads:
             )
         if not lead.counts:
             return PartitionProgress(committed, copied)
-        self.lapses_at = min(self.lapses_at, expires_at)
+        self.expires_at = min(self.expires_at, expires_at)
         return PartitionProgress(synced, copied)
 
 

@@ -350,7 +350,7 @@ class LogEndsBook:
             lag_position=replicated,
             caught_up=lateness.caught_up,
             behind_since=lateness.since,
-            behind_from=lateness.told_by,
+            behind_from=lateness.known_by,
             probe_from=lateness.probe_from,
             headroom=None
             if bounds is None or replicated is None
@@ -411,7 +411,7 @@ class _FlowViews:
     waiting     indexes of the views that a response may change even if its bounds are the same
     """
 
-    found: tuple[ReplicatedPartition, ...]
+    partitions: tuple[ReplicatedPartition, ...]
     version: tuple[int, bool]
     at_rest: bool
     waiting: frozenset[int]
@@ -435,7 +435,7 @@ class MirrorViews:
     def apply_probes(self, followers: Collection[Follower]) -> None:
         """Rebuild the views for which probes gave new information: a few of up to 100,000."""
         for flow, known in self._views.items():
-            partitions, live = known.found, known.version[1]
+            partitions, live = known.partitions, known.version[1]
             views: list[MirrorPartitionView] = []
             for connect_cluster, connector, item in followers:
                 source = item.cluster if isinstance(item, MirrorPartition) else ""
@@ -458,7 +458,7 @@ class MirrorViews:
         """Return the views of these positions of a flow; `live`: with log ends."""
         known = self._views.get(flow)
         version = (self._ends.version(flow.upstream), live)
-        if known is None or known.found is not partitions or known.version != version:
+        if known is None or known.partitions is not partitions or known.version != version:
             known = self._views[flow] = self._rebuild(flow, partitions, known, version)
         return known.views
 
@@ -473,7 +473,7 @@ class MirrorViews:
         accounting, ends, ages = self._accounting, self._ends, self._ages
         number, live = version
         with_other_losses = accounting.pop_changed(flow)
-        before = known if known is not None and known.found is partitions and live else None
+        before = known if known is not None and known.partitions is partitions and live else None
         at_rest = ends.known(flow.upstream).get(flow) is partitions
         views: list[MirrorPartitionView | None] = [None] * len(partitions)
         if before is not None:
@@ -503,7 +503,7 @@ class MirrorViews:
                 waiting.add(index)
         same = before is not None and all(map(is_, before.views, views))
         return _FlowViews(
-            found=partitions,
+            partitions=partitions,
             version=version,
             at_rest=at_rest,
             waiting=frozenset(waiting),

@@ -241,7 +241,7 @@ class Replication:
                     ids=log_ends.ids,
                     doing=classify_activity(connector, live=cluster.listing_live(now)),
                     came=() if syncs is None else syncs.gaps.came,
-                    news_of=partial(_find_syncs, syncs, not_ours),
+                    syncs_of=partial(_find_syncs, syncs, not_ours),
                     patience_s=self._interval_s,
                 )
             )
@@ -288,7 +288,9 @@ class Replication:
         return frozenset(
             flow.connector_key
             for flow in self.flows
-            if self._clusters[flow.connect_cluster].vague(flow.connector, flow.source)
+            if self._clusters[flow.connect_cluster].has_unknown_positions(
+                flow.connector, flow.source
+            )
         )
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
@@ -421,7 +423,7 @@ class Replication:
         known = self._known_positions.get(flow)
         leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
         outdated = assigned_at if flow in self._outdated else None
-        if known is None or known[0] != (*state, outdated) or self._now >= leads.lapses_at:
+        if known is None or known[0] != (*state, outdated) or self._now >= leads.expires_at:
             committed = self._committed(flow)
             copied = self._find_copied(flow, committed)
             late = {

@@ -71,7 +71,7 @@ class Cluster:
         return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
 
     def request(self, readers: LogBoundsReader, *partitions: TopicPartition) -> list[Any]:
-        answer = readers.ask(partitions, LATEST, committed=False)
+        answer = readers.request(partitions, LATEST, committed=False)
         return [type(item) if isinstance(item, Exception) else item for item in answer]
 
 
@@ -140,7 +140,7 @@ def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
 
 def test_there_is_one_client_for_each_isolation_level(cluster, readers):
     for committed in (False, True, False, True):
-        readers.ask([HERE], LATEST, committed=committed)
+        readers.request([HERE], LATEST, committed=committed)
     assert cluster.levels == ["read_uncommitted", "read_committed"]
 
 
@@ -155,7 +155,7 @@ def test_what_is_queried_again_is_the_same_question(cluster, readers, monkeypatc
     )
     partitions = (HERE, THERE)
     for _ in range(2):
-        readers.ask(partitions, LATEST, committed=False)
+        readers.request(partitions, LATEST, committed=False)
     assert requests[0] is requests[1]
     assert [
         (partition.topic, partition.partition, partition.offset) for partition in requests[0]
@@ -168,12 +168,12 @@ def test_what_is_queried_again_is_the_same_question(cluster, readers, monkeypatc
 @pytest.mark.parametrize("built", [tuple, list])
 def test_other_partitions_or_another_offset_are_another_question(cluster, readers, built):
     request = built([HERE, THERE])
-    readers.ask(request, LATEST, committed=False)
-    readers.ask(request, EARLIEST, committed=False)
-    readers.ask(built([THERE]), LATEST, committed=False)
+    readers.request(request, LATEST, committed=False)
+    readers.request(request, EARLIEST, committed=False)
+    readers.request(built([THERE]), LATEST, committed=False)
     if isinstance(request, list):
         request.pop()
-    readers.ask(request, LATEST, committed=False)
+    readers.request(request, LATEST, committed=False)
     assert cluster.asked == [
         [HERE, THERE],
         [HERE, THERE],
@@ -196,7 +196,7 @@ def test_who_is_led_is_requested_and_who_is_not_has_no_answer_in_any_order(clust
 def sizes(cluster: Cluster, readers: LogBoundsReader, *partitions: TopicPartition) -> list[int]:
     """Of the questions of one round."""
     cluster.asked.clear()
-    readers.ask(partitions, LATEST, committed=False)
+    readers.request(partitions, LATEST, committed=False)
     return [len(partition) for partition in cluster.asked]
 
 
@@ -307,7 +307,9 @@ class PartlyRefused(Cluster):
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
     cluster = PartlyRefused(code, whole=False)
-    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).request(
+        MANY, LATEST, committed=False
+    )
     assert {partition for partition, report in zip(MANY, answer, strict=True) if report != 7} == ODD
     assert all(isinstance(report, int | ClientError) for report in answer)
 
@@ -319,13 +321,13 @@ def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apa
     cluster = PartlyRefused(code, whole=True)
     readers = LogBoundsReader("west", {}, cluster.build_consumer)
     for _ in range(2):
-        answer = readers.ask(MANY, LATEST, committed=False)
+        answer = readers.request(MANY, LATEST, committed=False)
         assert {
             partition for partition, report in zip(MANY, answer, strict=True) if report != 7
         } == ODD
     first = len(cluster.asked)
     cluster.asked.clear()
-    readers.ask(MANY, LATEST, committed=False)
+    readers.request(MANY, LATEST, committed=False)
     assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_PER_REQUEST < first
     assert not any(ODD & set(partition) for partition in cluster.asked)
 
@@ -334,15 +336,17 @@ def test_what_was_left_apart_is_requested_again_after_a_while(monkeypatch):
     monkeypatch.setattr(log_bounds, "EXCLUSION_S", -1.0)
     cluster = PartlyRefused(ck.KafkaError.UNKNOWN, whole=True)
     readers = LogBoundsReader("west", {}, cluster.build_consumer)
-    readers.ask(MANY, LATEST, committed=False)
+    readers.request(MANY, LATEST, committed=False)
     cluster.odd.clear()
-    assert readers.ask(MANY, LATEST, committed=False) == [7] * len(MANY)
+    assert readers.request(MANY, LATEST, committed=False) == [7] * len(MANY)
 
 
 def test_where_everything_is_refused_the_questions_are_bounded():
     cluster = PartlyRefused(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
     cluster.odd = set(MANY)
-    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).request(
+        MANY, LATEST, committed=False
+    )
     assert {type(report) for report in answer} == {AccessDenied}
     batches = len(MANY) / log_bounds.PARTITIONS_PER_REQUEST
     assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
@@ -359,7 +363,7 @@ def test_where_everything_is_refused_the_questions_are_bounded():
 def test_what_is_true_of_the_cluster_is_queried_once(code):
     cluster = PartlyRefused(code, whole=True)
     with pytest.raises(ck.KafkaException):
-        LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
+        LogBoundsReader("west", {}, cluster.build_consumer).request(MANY, LATEST, committed=False)
     assert len(cluster.asked) == 1
 
 
@@ -390,7 +394,9 @@ class Hanging(Cluster):
 
 def test_a_broker_that_hangs_takes_only_what_it_leads_along():
     cluster = Hanging()
-    answer = LogBoundsReader("west", {}, cluster.build_consumer).ask(MANY, LATEST, committed=False)
+    answer = LogBoundsReader("west", {}, cluster.build_consumer).request(
+        MANY, LATEST, committed=False
+    )
     assert all(
         (report == 7) is (partition.partition % 2 == 0)
         for partition, report in zip(MANY, answer, strict=True)

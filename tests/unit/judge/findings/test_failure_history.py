@@ -774,14 +774,14 @@ def test_what_polls_show_counts_while_the_topic_stays_away():
 
 def test_tasks_that_fail_alike_share_what_they_can():
     watching, tasks = Watching(), [task("failed", number=number) for number in range(3)]
-    watching.look(100, polled(*tasks), positions={"a": "1"})
+    watching.observe(100, polled(*tasks), positions={"a": "1"})
     first, second, third = (watching.failures.of["lab", "files", number] for number in range(3))
     assert first.failure is second.failure is third.failure
     runs = watching.failures.runs()
     assert all(new is old for new, old in zip(watching.failures.runs(), runs, strict=True))
     tasks[1] = task("running", number=1)
-    watching.look(110, polled(*tasks), positions={"a": "1"})
+    watching.observe(110, polled(*tasks), positions={"a": "1"})
     tasks[1] = task("failed", number=1)
-    after = watching.look(120, polled(*tasks), positions={"a": "1"})
+    after = watching.observe(120, polled(*tasks), positions={"a": "1"})
     assert [run.count for run in after] == [1, 2, 1]
     assert (after[0] is runs[0], after[2] is runs[2]) == (True, True)

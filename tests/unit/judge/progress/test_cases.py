@@ -28,7 +28,7 @@ from tests.unit.judge.observed_rewinds import FLOW, MM2, copied, counted
 from tests.unit.judge.test_input_visibility import heard
 
 SETTINGS = JudgeSettings(interval_s=60.0)
-CASE = VerdictCase(patience_s=180.0, rhythm_s=100.0)  # late after three times that
+CASE = VerdictCase(patience_s=180.0, move_interval_s=100.0)  # late after three times that
 
 
 def subject(**changes) -> JudgedPartition:
@@ -222,7 +222,7 @@ def test_patience_with_what_is_not_copied_any_more_begins_again():
 
 def test_states_that_are_not_observed_count_neither_for_nor_against_it():
     hidden = {"rests": "the connector is paused", "why": "a task has failed", "failed_w": 450.0}
-    case = build_verdict_case(build_window(), JudgedConnector(blind="no route", **hidden))
+    case = build_verdict_case(build_window(), JudgedConnector(unavailable="no route", **hidden))
     assert case is not None
     assert (case.states_blind, case.rests, case.why) == ("no route", None, None)
     assert (case.still_s, case.waiting_s, case.failed_s) == (200.0, 150.0, 50.0)
@@ -267,8 +267,8 @@ def test_only_what_has_no_log_end_is_judged_by_its_interval():
     )
     assert headed is not None
     assert headless is not None
-    assert (headed.headed, headed.rhythm_s, headed.longest_s) == (True, 0.0, 190.0)
-    assert (headless.headed, headless.rhythm_s, headless.longest_s) == (False, 190.0, 190.0)
+    assert (headed.headed, headed.move_interval_s, headed.longest_s) == (True, 0.0, 190.0)
+    assert (headless.headed, headless.move_interval_s, headless.longest_s) == (False, 190.0, 190.0)
     assert (headed.placed, headless.placed) == (True, True)
     without = build_verdict_case(source=counted("mm2"))
     assert without is not None

@@ -319,10 +319,10 @@ def test_a_restart_at_the_moment_of_a_move_leaves_its_grace_for_later():
 
 def test_an_interval_is_the_longest_time_between_two_moves_of_the_window():
     window = build_window((1, 9), (2, 9))
-    assert (window.rhythm_s, window.longest_s) == (0.0, 0.0)
+    assert (window.move_interval_s, window.longest_s) == (0.0, 0.0)
     window = build_window((1, 9), (2, 9), (2, 9), (3, 9), (4, 9))
     assert window.moves == (60.0, 180.0, 240.0)
-    assert (window.rhythm_s, window.longest_s) == (120.0, 120.0)
+    assert (window.move_interval_s, window.longest_s) == (120.0, 120.0)
 
 
 @pytest.mark.parametrize(("later_s", "rhythm_s"), [(0.0, 600.0), (1.0, 0.0)])
@@ -330,7 +330,7 @@ def test_a_move_is_of_the_window_for_ten_intervals(later_s, rhythm_s):
     window = build_window((1, 9), (2, 9), *[(2, 9)] * 9)
     w = 660.0 + later_s
     window.take(copied(3, 9, w), w, RHYTHM)
-    assert (window.rhythm_s, window.longest_s) == (rhythm_s, w - 60.0)
+    assert (window.move_interval_s, window.longest_s) == (rhythm_s, w - 60.0)
 
 
 def test_of_many_moves_two_an_interval_are_retained():

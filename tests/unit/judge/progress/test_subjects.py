@@ -94,7 +94,7 @@ def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(
     setattr(partition, what, now)
     assert partition.changed(track, 20.0)
     assert not partition.changed(track, 20.0)
-    track.look("1 failed", None, None)
+    track.update("1 failed", None, None)
     assert partition.changed(track, 20.0)
     assert not partition.changed(track, 20.0)
 
@@ -155,14 +155,14 @@ def test_a_connector_was_restarted_when_it_can_work_again_or_is_resumed():
 
 def test_a_pause_that_gets_longer_is_no_news():
     track = JudgedConnector()
-    track.look("connector running", None, None)
+    track.update("connector running", None, None)
     observed = track.version
-    track.look("connector running", None, "for an hour")
+    track.update("connector running", None, "for an hour")
     assert track.version == observed + 1
-    track.look("connector running", None, "for two hours")
+    track.update("connector running", None, "for two hours")
     assert (track.version, track.unusual) == (observed + 1, "for two hours")
-    track.look("connector running", "rest tells nothing", "for two hours")
-    assert (track.version, track.blind) == (observed + 2, "rest tells nothing")
+    track.update("connector running", "rest tells nothing", "for two hours")
+    assert (track.version, track.unavailable) == (observed + 2, "rest tells nothing")
 
 
 # --- who is gone ---------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def build_snapshot(
 
 def test_a_partition_is_one_subject_whatever_shows_it():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    (partition,) = roll.seen(build_snapshot(SOURCE, mirror), None, 1)
+    (partition,) = roll.list_judged(build_snapshot(SOURCE, mirror), None, 1)
     assert (partition.key, partition.source, partition.mirror, partition.read) == (
         ORDERS,
         SOURCE,
@@ -281,47 +281,49 @@ def test_a_partition_is_one_subject_whatever_shows_it():
     )
     assert (partition.label, partition.number, partition.sink) == ("0", 1, False)
     assert roll.subjects == roll.tracks[MM2].subjects == {ORDERS: partition}
-    assert roll.seen(build_snapshot(SOURCE, mirror), None, 2) == [partition]
+    assert roll.list_judged(build_snapshot(SOURCE, mirror), None, 2) == [partition]
     assert partition.number == 2
 
 
 def test_a_partition_of_which_nothing_was_ever_committed_is_reported_by_its_name():
     roll, mirror = JudgedPartitionRegistry(), copied(None)
-    (partition,) = roll.seen(build_snapshot(mirror), None, 1)
+    (partition,) = roll.list_judged(build_snapshot(mirror), None, 1)
     assert (partition.key, partition.source, partition.mirror) == (ORDERS, None, mirror)
     assert partition.label == "cluster=west,partition=0,topic=orders"
-    (again,) = roll.seen(build_snapshot(SOURCE, mirror), None, 2)
+    (again,) = roll.list_judged(build_snapshot(SOURCE, mirror), None, 2)
     assert again is partition
     assert again.source is SOURCE
 
 
 def test_of_what_is_shown_no_more_nothing_is_retained():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    roll.seen(build_snapshot(SOURCE, mirror), None, 1)
-    (partition,) = roll.seen(build_snapshot(SOURCE), None, 2)
+    roll.list_judged(build_snapshot(SOURCE, mirror), None, 1)
+    (partition,) = roll.list_judged(build_snapshot(SOURCE), None, 2)
     assert (partition.source, partition.mirror) == (SOURCE, None)
-    roll.seen(build_snapshot(SOURCE, mirror), None, 3)
-    (partition,) = roll.seen(build_snapshot(mirror), None, 4)
+    roll.list_judged(build_snapshot(SOURCE, mirror), None, 3)
+    (partition,) = roll.list_judged(build_snapshot(mirror), None, 4)
     assert (partition.source, partition.mirror) == (None, mirror)
 
 
 def test_partitions_of_flows_that_read_elsewhere_are_others():
     roll = JudgedPartitionRegistry()
     views = (copied(9), copied(9, source="north"), copied(9, partition=1), copied(9, topic="x"))
-    assert len({partition.key for partition in roll.seen(build_snapshot(*views), None, 1)}) == 4
-    assert len(roll.seen(build_snapshot(*views), None, 2)) == 4
+    assert (
+        len({partition.key for partition in roll.list_judged(build_snapshot(*views), None, 1)}) == 4
+    )
+    assert len(roll.list_judged(build_snapshot(*views), None, 2)) == 4
 
 
 def test_what_a_sink_reads_is_a_subject_by_topic_and_partition():
     roll = JudgedPartitionRegistry()
-    (partition,) = roll.seen(build_snapshot(SINK), None, 1)
+    (partition,) = roll.list_judged(build_snapshot(SINK), None, 1)
     assert (partition.key, partition.label, partition.sink, partition.read) == (
         LAKE,
         "orders-3",
         True,
         SINK,
     )
-    assert roll.seen(build_snapshot(SINK), None, 2) == [partition]
+    assert roll.list_judged(build_snapshot(SINK), None, 2) == [partition]
     assert roll.subjects == roll.tracks["lab", "lake"].subjects == {LAKE: partition}
 
 
@@ -330,9 +332,9 @@ def test_in_one_view_only_those_are_observed_that_are_requested():
         JudgedPartitionRegistry(),
         build_snapshot(SOURCE, copied(9), copied(9, partition=1), SINK),
     )
-    roll.seen(everything, None, 1)
+    roll.list_judged(everything, None, 1)
     for key in (ORDERS, LAKE):
-        (partition,) = roll.seen(everything, {key}, 2)
+        (partition,) = roll.list_judged(everything, {key}, 2)
         assert (partition.key, partition.number) == (key, 2)
         sides = (partition.source, partition.mirror) if key == ORDERS else (partition.read, None)
         assert sides == ((SOURCE, copied(9)) if key == ORDERS else (SINK, None))
@@ -341,19 +343,19 @@ def test_in_one_view_only_those_are_observed_that_are_requested():
 
 def test_a_glance_that_does_not_request_a_partition_leaves_what_was_observed_of_it():
     roll, mirror = JudgedPartitionRegistry(), copied(9)
-    (partition,) = roll.seen(build_snapshot(SOURCE, mirror), None, 1)
-    assert roll.seen(build_snapshot(SINK, replace(SOURCE, rewinds=1), copied(8)), {LAKE}, 2) != [
-        partition
-    ]
+    (partition,) = roll.list_judged(build_snapshot(SOURCE, mirror), None, 1)
+    assert roll.list_judged(
+        build_snapshot(SINK, replace(SOURCE, rewinds=1), copied(8)), {LAKE}, 2
+    ) != [partition]
     assert (partition.source, partition.mirror) == (SOURCE, mirror)
 
 
 def test_a_partition_that_was_forgotten_and_comes_back_is_another_subject():
     roll, views = JudgedPartitionRegistry(), (copied(9), copied(9, partition=1))
-    before, retained = roll.seen(build_snapshot(*views), None, 1)
-    roll.seen(build_snapshot(views[1]), None, 2)
+    before, retained = roll.list_judged(build_snapshot(*views), None, 1)
+    roll.list_judged(build_snapshot(views[1]), None, 2)
     assert roll.forget(2, 180.0, 180.0) == {ORDERS}
-    after, still = roll.seen(build_snapshot(*views), None, 3)
+    after, still = roll.list_judged(build_snapshot(*views), None, 3)
     assert after is not before
     assert still is retained
     assert roll.subjects[ORDERS] is roll.tracks[MM2].subjects[ORDERS] is after

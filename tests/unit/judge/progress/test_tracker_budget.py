@@ -32,7 +32,9 @@ def begun(*, partitions: int, share: int, whole: bool = True, next_w: float = 16
         for number in range(partitions)
     )
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, at=7.0))
-    return JudgingPass(visibility, w=100.0, whole=whole, left=remaining, share=share, next_w=next_w)
+    return JudgingPass(
+        visibility, w=100.0, whole=whole, pending=remaining, share=share, next_w=next_w
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, remain
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MAX", at_once)
     judge.tick(60.0)
     assert judge.progress._pass is not None
-    assert len(judge.progress._pass.left) == remaining
+    assert len(judge.progress._pass.pending) == remaining
 
 
 def test_a_poll_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):

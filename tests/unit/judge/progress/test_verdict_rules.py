@@ -95,10 +95,10 @@ TABLE = [
         15,
         STALLED,
         "used to move, and a task has failed",
-        QUIET._replace(why=FAILED, moved_s=600.0, rhythm_s=60.0),
+        QUIET._replace(why=FAILED, moved_s=600.0, move_interval_s=60.0),
     ),
     (16, OK, "within three intervals", QUIET._replace(moved_s=LONG)),
-    (16, OK, "in its own rhythm", QUIET._replace(moved_s=600.0, rhythm_s=200.0)),
+    (16, OK, "in its own rhythm", QUIET._replace(moved_s=600.0, move_interval_s=200.0)),
     (17, UNKNOWN, "lives", QUIET._replace(repeats=3, repeated_s=30.0)),
     (
         18,

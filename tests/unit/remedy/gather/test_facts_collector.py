@@ -51,7 +51,7 @@ SINKS = IdentifiedRecord(
     9,
 )
 PIPES = Strimzi(namespace="kafka", name="pipes")
-CASE = RemediationCase("lab", "mirror", Action.SKIP_ONE, found=SKIP, altering=True)
+CASE = RemediationCase("lab", "mirror", Action.SKIP_ONE, identified=SKIP, altering=True)
 
 
 class Ends:
@@ -137,7 +137,7 @@ def test_a_tail_that_is_not_there_is_not_known():
 
 
 def test_how_far_the_topic_is_read_does_not_matter_to_a_sink():
-    assert Looker(iter([read_to(8, 5)])).count_unread(replace(CASE, found=SINKS)) == 0
+    assert Looker(iter([read_to(8, 5)])).count_unread(replace(CASE, identified=SINKS)) == 0
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])

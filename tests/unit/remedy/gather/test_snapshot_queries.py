@@ -156,12 +156,12 @@ def test_the_record_to_skip_is_the_plans_whatever_a_later_search_finds():
         "1" * 64,
         9,
     )
-    case = RemediationCase("lab", "sink", Action.SKIP_ONE, found=identified)
+    case = RemediationCase("lab", "sink", Action.SKIP_ONE, identified=identified)
     assert find_skipped_record(case) == (fresh, identified.frm, identified.to)
     skipped = find_skipped_record(replace(case, plan=plan))
     assert skipped is not None
     assert skipped[0] == POISON
-    assert skipped[1:] == find_skipped_record(replace(case, plan=plan, found=None))[1:]
+    assert skipped[1:] == find_skipped_record(replace(case, plan=plan, identified=None))[1:]
 
 
 @pytest.mark.parametrize(("class_name", "expected"), [("org.example.Sink", True), ("", False)])

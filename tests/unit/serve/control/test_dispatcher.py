@@ -120,7 +120,7 @@ def test_whoever_is_held_to_connectors_sees_those_that_match_wholly():
 @pytest.mark.parametrize("header", ["Bearer {}", "bearer {}", "Bearer   {}"])
 def test_a_bearer_token_may_be_written_in_the_ways_that_http_allows(header):
     principals = Principals(control())
-    result = principals.who([header.format(token("viewer"))], None, 0.0)
+    result = principals.authenticate([header.format(token("viewer"))], None, 0.0)
     assert result is not None
     assert result.name == "viewer"
 
@@ -149,7 +149,7 @@ def test_a_certificate_is_known_by_one_alternative_name_and_its_kind(names, who)
         {"name": "robot", "role": "viewer", "san": "uri:spiffe://example.com/robot"},
         {"name": "host", "role": "viewer", "san": "ip:10.0.0.7"},
     ]
-    result = Principals(control(clients=clients)).who([], certificate(*names), 0.0)
+    result = Principals(control(clients=clients)).authenticate([], certificate(*names), 0.0)
     assert (None if result is None else result.name) == who
 
 

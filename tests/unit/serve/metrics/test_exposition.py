@@ -359,7 +359,7 @@ def test_what_nobody_requested_is_not_even_inspected():
 
 def test_columns_are_the_rows_that_they_hold():
     columns = LabelColumns(["a", "b", "c"], ["x", "y", "z"])
-    assert list(columns.kept([True, False, True])) == [("a", "x"), ("c", "z")]
+    assert list(columns.select([True, False, True])) == [("a", "x"), ("c", "z")]
     assert list(columns.repeated([0, 2, 1])) == [("b", "y"), ("b", "y"), ("c", "z")]
     assert list(columns.beside(["1", "2", "3"])) == [
         ("a", "x", "1"),

@@ -56,7 +56,7 @@ def check(
     known: PasswordChecker, *headers: list[str], now: float = 0.0, users=USERS
 ) -> list[str | PasswordRejection]:
     async def all_of_them() -> list[str | PasswordRejection]:
-        return [await known.who(item, users, "a", now) for item in headers]
+        return [await known.authenticate(item, users, "a", now) for item in headers]
 
     return asyncio.run(all_of_them())
 
@@ -114,7 +114,7 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
 
     async def check_all() -> list[str | PasswordRejection]:
         requests = [
-            asyncio.create_task(known.who(header(), USERS, f"a{number}", 0.0))
+            asyncio.create_task(known.authenticate(header(), USERS, f"a{number}", 0.0))
             for number in range(WAITING_MAX + 3)
         ]
         done, _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)

@@ -41,8 +41,8 @@ def test_a_renewed_certificate_is_shown_to_the_next_connection(listener: WebList
         assert events[0]["log_level"] == "error"
         listener.own.key.write_bytes(new.key.read_bytes())
         assert served(listener) == der(new.cert)
-        assert server._web.seen.successful
-        assert server._web.seen.failures == 1
+        assert server._web.status.successful
+        assert server._web.status.failures == 1
 
 
 def test_another_authority_counts_from_the_next_connection_on(listener: WebListener):
@@ -123,18 +123,18 @@ def test_what_cannot_be_used_or_protects_less_changes_nothing(
             'offsetwatch_web_config_reload_failures_total{listener="read"} 1',
         ):
             assert line in text
-        assert not server._web.seen.successful
+        assert not server._web.status.successful
 
 
 def test_what_is_right_again_is_taken_up(listener: WebListener):
     with listener.serving(ADA) as server:
         listener.file.write_text("")
         assert status(listener.plain(head=basic())) == 200
-        assert not server._web.seen.successful
+        assert not server._web.status.successful
         listener.write(listener.tls(), {"basic_auth_users": {"bob": OTHER_HASH}})  # more, not less
         assert b"HTTP" not in listener.plain()
         assert status(listener.get(head=basic("bob", "s3cret-of-bob"))) == 200
-        assert server._web.seen.successful
+        assert server._web.status.successful
 
 
 def test_a_file_that_does_not_change_is_read_once(

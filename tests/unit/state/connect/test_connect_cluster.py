@@ -177,8 +177,8 @@ def test_only_where_there_is_a_rest_api_and_no_name_is_given_a_status_topic_is_s
         (build_state(status=STATUS), False),
     ):
         cluster.home = OFFSETS
-        assert cluster.found_status(frozenset({topic})) is another
-        assert cluster.found_status(frozenset({topic})) is False
+        assert cluster.find_status_topic(frozenset({topic})) is another
+        assert cluster.find_status_topic(frozenset({topic})) is False
 
 
 def test_without_a_rest_api_no_status_topic_is_read_beside_those_that_list_connectors():

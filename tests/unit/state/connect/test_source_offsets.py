@@ -646,7 +646,7 @@ def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
     where = MirrorPartition("west", "orders", 0)
     assert not book.uncommitted("mm2", where)
     assert book.claimed("mm2", "west") == (where,)
-    assert book.vague("mm2", "west")
+    assert book.has_unknown_positions("mm2", "west")
     assert book.mirrored("mm2", "west") == {}
 
 
@@ -716,7 +716,7 @@ def test_who_committed_at_the_very_moment_has_committed_since():
 
 def test_a_position_that_was_forgotten_is_no_unreadable_one():
     book = book_of(mirrored(7), mirrored(None, 2))
-    assert not book.vague("mm2", "west")
+    assert not book.has_unknown_positions("mm2", "west")
     assert book.uncommitted("mm2", ORDERS)
 
 
@@ -730,7 +730,7 @@ def test_a_partition_that_mirrormaker_begins_again_is_neither_claimed_nor_unread
     book = book_of(record("mm2", orders(), offset, log_offset=0))
     assert book.uncommitted("mm2", ORDERS) is begins_anew
     assert (book.claimed("mm2", "west") == ()) is begins_anew
-    assert not (begins_anew and book.vague("mm2", "west"))
+    assert not (begins_anew and book.has_unknown_positions("mm2", "west"))
 
 
 def test_upstream_topics_that_nobody_requested_are_not_reported():

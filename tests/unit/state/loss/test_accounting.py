@@ -596,7 +596,7 @@ def test_two_flows_into_two_targets_are_distinguished():
                 ids=None,
                 doing=None,
                 came=(),
-                news_of=lambda _where: None,
+                syncs_of=lambda _where: None,
             )
         )
     assert dict(accounting.find_losses(flow, where)[0])["retention"] == 50

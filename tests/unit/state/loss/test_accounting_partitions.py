@@ -37,20 +37,20 @@ class Watched:
             now=now, position=position, start=start, end=end, patience_s=FLUSH_S
         )
         self.account = PartitionLossAccount.opened(self.seen)
-        self.lost: list[LostRange] = list(self.account.look(self.seen))
+        self.lost: list[LostRange] = list(self.account.inspect(self.seen))
         self.rested = 0
 
     def inspect(self, **changes) -> list[LostRange]:
-        """What this look found. `news` and `renewed` are of one look, the rest stays as it is."""
-        plain = replace(self.seen, news=None, renewed=False, now=self.seen.now + EVERY_S)
+        """What this look found. `syncs` and `renewed` are of one look, the rest stays as it is."""
+        plain = replace(self.seen, syncs=None, renewed=False, now=self.seen.now + EVERY_S)
         self.seen = inspection = replace(plain, **changes)
         rested = deepcopy(self.account)
         rests = rested.rests(inspection.position, inspection.start, inspection.end, inspection.now)
-        result = self.account.look(inspection)
+        result = self.account.inspect(inspection)
         if (
             rests
             and not inspection.renewed
-            and (inspection.news is None or not inspection.news.came)
+            and (inspection.syncs is None or not inspection.syncs.came)
         ):
             assert (rested, result) == (self.account, [])
             self.rested += 1
@@ -166,54 +166,54 @@ def synced(newest: int, *gaps: tuple[int, int], back_to: float = inf) -> SyncsSi
 
 def test_a_jump_over_the_log_start_is_a_loss_of_what_the_syncs_say_was_passed_over():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(320, (110, 149)))
+    watched.inspect(position=320, start=150, syncs=synced(320, (110, 149)))
     watched.wait(600)
     assert watched.lost == [(RETENTION, 110, 149)]
 
 
 def test_a_jump_to_just_before_the_log_start_is_reported_by_its_syncs_like_any_other():
     watched = Watched(99)
-    watched.inspect(position=149, start=150, news=synced(150, (100, 119)))
+    watched.inspect(position=149, start=150, syncs=synced(150, (100, 119)))
     watched.wait()
     assert watched.lost == [(RETENTION, 100, 119)]
 
 
 def test_what_was_copied_before_retention_took_it_is_not_lost():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(320))
+    watched.inspect(position=320, start=150, syncs=synced(320))
     watched.wait(600)
     assert watched.lost == []
 
 
 def test_a_gap_that_retention_has_not_passed_is_a_marker_and_no_loss():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(320, (200, 200), (149, 155)))
+    watched.inspect(position=320, start=150, syncs=synced(320, (200, 200), (149, 155)))
     assert watched.lost == [(RETENTION, 149, 149)]
 
 
 def test_gaps_that_overlap_are_counted_once():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(320, (110, 149), (100, 119)))
+    watched.inspect(position=320, start=150, syncs=synced(320, (110, 149), (100, 119)))
     assert dict(watched.account.lost)[RETENTION] == 50
 
 
 def test_a_jump_waits_for_its_sync():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(99))
+    watched.inspect(position=320, start=150, syncs=synced(99))
     assert watched.lost == []
-    watched.inspect(news=synced(340, (100, 149)))
+    watched.inspect(syncs=synced(340, (100, 149)))
     assert watched.lost == [(RETENTION, 100, 149)]
 
 
 def test_a_jump_that_no_sync_ever_reports_is_not_guessed_at():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(99))
+    watched.inspect(position=320, start=150, syncs=synced(99))
     for _ in range(20):
-        watched.inspect(news=synced(99))
+        watched.inspect(syncs=synced(99))
     assert watched.lost == []
-    watched.inspect(start=330, news=synced(99))
+    watched.inspect(start=330, syncs=synced(99))
     for _ in range(20):
-        watched.inspect(news=synced(99))
+        watched.inspect(syncs=synced(99))
     assert watched.lost == [(RETENTION, 321, 329)]
 
 
@@ -316,8 +316,8 @@ def test_a_position_that_is_fixed_before_mm2_goes_on_loses_nothing():
 
 def test_syncs_that_went_back_report_that_the_new_topic_is_copied_from_its_start():
     watched = Watched(999)
-    watched.inspect(renewed=True, end=3000, news=synced(10, back_to=0))
-    watched.inspect(position=2999, news=synced(2999))
+    watched.inspect(renewed=True, end=3000, syncs=synced(10, back_to=0))
+    watched.inspect(position=2999, syncs=synced(2999))
     watched.wait(600)
     assert watched.lost == []
 
@@ -501,14 +501,14 @@ def test_a_last_commit_beyond_what_was_observed_of_the_old_topic_is_beyond_the_e
 def test_what_was_skipped_ends_where_the_syncs_say_that_mm2_went_on(gaps, last):
     watched = Watched(999)
     watched.inspect(renewed=True, end=3000)
-    watched.inspect(position=2999, news=synced(2999, *gaps))
+    watched.inspect(position=2999, syncs=synced(2999, *gaps))
     assert watched.lost == [(RECREATED, 0, last)]
 
 
 def test_a_sync_that_went_back_to_the_mark_reports_that_the_new_topic_is_copied_from_its_start():
     watched = Watched(999)
     watched.inspect(renewed=True, end=3000)
-    watched.inspect(position=1200, news=synced(1200, back_to=999))
+    watched.inspect(position=1200, syncs=synced(1200, back_to=999))
     watched.wait(600)
     assert watched.lost == []
 
@@ -526,7 +526,7 @@ def test_the_last_sync_of_the_old_topic_says_nothing_of_the_new_one():
     watched.inspect(runs=True)
     watched.inspect(renewed=True, end=0)
     watched.wait()
-    watched.inspect(news=SyncsSinceLastPoll(newest=899))
+    watched.inspect(syncs=SyncsSinceLastPoll(newest=899))
     watched.inspect(position=4, end=50)
     watched.inspect(start=20)
     watched.wait()
@@ -544,7 +544,7 @@ def test_without_syncs_retention_of_a_topic_that_is_copied_again_is_not_guessed_
 
 def test_what_syncs_say_was_copied_of_a_topic_is_not_lost_with_it():
     watched = Watched(999)
-    watched.inspect(renewed=True, end=3000, news=synced(10, back_to=0))
+    watched.inspect(renewed=True, end=3000, syncs=synced(10, back_to=0))
     watched.inspect(renewed=True, end=0)
     watched.wait()
     assert watched.lost == [(RECREATED, 11, 2999)]
@@ -560,7 +560,7 @@ def test_of_a_connector_that_was_stopped_no_last_commit_is_taken_for_one():
 
 def test_a_position_in_a_topic_that_is_copied_again_is_no_last_commit_of_the_old_one():
     watched = Watched(899)
-    watched.inspect(renewed=True, end=50, news=synced(40, back_to=0))
+    watched.inspect(renewed=True, end=50, syncs=synced(40, back_to=0))
     watched.inspect(position=950, end=960)
     watched.wait(600)
     assert watched.lost == [(RECREATED, 900, 999)]
@@ -619,7 +619,7 @@ def test_a_position_moved_forward_while_stopped_is_a_loss_when_mm2_goes_on_from_
 ):
     watched = Watched(99)
     watched.inspect(quiet=True)
-    watched.inspect(position=edited, quiet=True, news=syncs)
+    watched.inspect(position=edited, quiet=True, syncs=syncs)
     watched.inspect(quiet=True)
     assert watched.lost == []
     assert watched.inspect(position=510, quiet=False) == [(ALTERED, 100, edited)]
@@ -647,7 +647,7 @@ def test_a_position_moved_forward_and_taken_back_while_stopped_loses_nothing():
 def test_a_position_that_moved_with_a_sync_was_copied_although_it_looked_stopped():
     watched = Watched(99)
     watched.inspect(quiet=True)
-    watched.inspect(position=499, quiet=True, news=synced(499))
+    watched.inspect(position=499, quiet=True, syncs=synced(499))
     watched.inspect(position=510, quiet=False)
     watched.wait(600)
     assert watched.lost == []
@@ -676,7 +676,7 @@ def test_a_sync_of_the_mark_or_before_it_reports_that_mm2_began_before_it(lowest
     watched = Watched(99)
     watched.inspect(position=1000)
     watched.inspect(
-        position=1001, end=1003, news=SyncsSinceLastPoll(newest=1001, came=True, lowest=lowest)
+        position=1001, end=1003, syncs=SyncsSinceLastPoll(newest=1001, came=True, lowest=lowest)
     )
     watched.wait(600)
     assert watched.lost == []
@@ -731,7 +731,7 @@ def test_an_edit_that_mm2_has_not_come_up_to_hides_nothing_that_retention_takes(
     watched = Watched(99)
     watched.inspect(position=4999, runs=True)
     watched.wait()
-    watched.inspect(end=6000, news=syncs)
+    watched.inspect(end=6000, syncs=syncs)
     watched.inspect(position=300)
     watched.inspect(start=600)
     watched.wait()
@@ -741,14 +741,14 @@ def test_an_edit_that_mm2_has_not_come_up_to_hides_nothing_that_retention_takes(
 def test_syncs_from_behind_the_mark_alone_report_that_mm2_passed_over_what_lies_before_it():
     watched = Watched(99)
     watched.inspect(position=4999)
-    watched.inspect(end=6000, news=SyncsSinceLastPoll(newest=5005, came=True, lowest=5001))
+    watched.inspect(end=6000, syncs=SyncsSinceLastPoll(newest=5005, came=True, lowest=5001))
     assert watched.inspect(position=5999) == [(ALTERED, 100, 4999)]
 
 
 def test_mm2_that_copied_up_to_where_an_edit_had_put_it_is_where_it_says():
     watched = Watched(99, end=100)
     watched.inspect(position=100)
-    watched.inspect(end=101, news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
+    watched.inspect(end=101, syncs=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
     watched.inspect(renewed=True, end=0)
     watched.wait(600)
     assert watched.lost == []
@@ -833,19 +833,19 @@ def test_no_more_jumps_of_a_log_start_are_kept_than_so_many():
     watched = Watched(10**5, end=10**6)
     for number in range(1, 500):
         watched.inspect(start=10 * number)
-    assert len(watched.account.pace.jumps) <= JUMPS_MAX
+    assert len(watched.account.rates.jumps) <= JUMPS_MAX
     assert watched.account.headroom_s == pytest.approx(10**5 + 1 - 4990, rel=0.01)
 
 
 @pytest.mark.parametrize("now", [0.0, 1_800_000_000.0])
 def test_the_rate_is_what_was_copied_between_two_commits(now):
     watched = steady(100, now=now)
-    assert watched.account.pace.best == pytest.approx(100 / EVERY_S)
+    assert watched.account.rates.best == pytest.approx(100 / EVERY_S)
     watched.wait(50)
     watched.inspect(position=watched.seen.position + 120)  # in a minute
-    assert watched.account.pace.best == pytest.approx(100 / EVERY_S)
+    assert watched.account.rates.best == pytest.approx(100 / EVERY_S)
     watched.inspect(position=watched.seen.position + 500)
-    assert watched.account.pace.best == pytest.approx(500 / EVERY_S)
+    assert watched.account.rates.best == pytest.approx(500 / EVERY_S)
 
 
 def test_neither_a_rewind_nor_an_edit_is_a_rate():
@@ -853,7 +853,7 @@ def test_neither_a_rewind_nor_an_edit_is_a_rate():
     watched.inspect(position=99)
     watched.inspect(position=4999)
     watched.inspect(position=9999)
-    assert watched.account.pace.best == 0
+    assert watched.account.rates.best == 0
 
 
 def test_one_record_that_waits_has_a_time_until_retention_arrives():
@@ -869,9 +869,9 @@ def test_of_an_offset_that_was_reset_nothing_is_remembered_of_its_rate():
     watched = Watched(99)
     watched.inspect(position=150)
     watched.inspect(position=200, start=10)
-    assert watched.account.pace.best > 0
+    assert watched.account.rates.best > 0
     watched.account.position_gone()
-    assert (watched.account.position, watched.account.pace) == (None, PartitionRates())
+    assert (watched.account.position, watched.account.rates) == (None, PartitionRates())
 
 
 # --- looks that can say nothing new --------------------------------------------------------------
@@ -892,7 +892,7 @@ NEWS = st.builds(
                 "renewed": st.booleans(),
                 "quiet": st.booleans(),
                 "runs": st.booleans(),
-                "news": NEWS,
+                "syncs": NEWS,
             },
         )
     ),

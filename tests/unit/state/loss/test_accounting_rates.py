@@ -184,9 +184,9 @@ def test_a_rate_of_a_window_ago_is_none_any_more():
 
 def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(99))
-    watched.inspect(quiet=True, news=SyncsSinceLastPoll(newest=99))
-    result = watched.inspect(quiet=False, news=synced(340, (100, 149)))
+    watched.inspect(position=320, start=150, syncs=synced(99))
+    watched.inspect(quiet=True, syncs=SyncsSinceLastPoll(newest=99))
+    result = watched.inspect(quiet=False, syncs=synced(340, (100, 149)))
     assert result == [(RETENTION, 100, 149)]
 
 
@@ -195,7 +195,7 @@ def test_a_jump_that_waits_for_its_sync_is_no_edit_when_the_connector_is_stopped
 
 def test_what_was_committed_of_the_old_topic_is_not_lost_with_it_though_a_sync_was_waited_for():
     watched = Watched(99)
-    watched.inspect(position=320, start=150, news=synced(99))
+    watched.inspect(position=320, start=150, syncs=synced(99))
     watched.inspect(renewed=True, position=5, start=0, end=10)
     assert watched.lost == [(RECREATED, 321, 999)]
 
@@ -210,7 +210,7 @@ def test_what_the_syncs_reported_of_a_topic_recreated_is_taken_in_look_by_look()
 def test_a_sync_of_the_old_topic_that_comes_with_the_new_one_hides_nothing_of_that():
     watched = Watched(899, end=900)
     watched.inspect(runs=True)
-    watched.inspect(renewed=True, end=0, news=synced(899))
+    watched.inspect(renewed=True, end=0, syncs=synced(899))
     watched.wait()
     watched.inspect(position=4, end=50)
     watched.inspect(start=20)
@@ -222,7 +222,7 @@ def test_a_log_start_at_the_heels_of_a_topic_that_is_copied_again_leaves_nothing
     watched = Watched(999)
     watched.inspect(renewed=True, end=10)
     watched.wait()
-    watched.inspect(position=9, start=10, end=20, news=SyncsSinceLastPoll(newest=9, came=True))
+    watched.inspect(position=9, start=10, end=20, syncs=SyncsSinceLastPoll(newest=9, came=True))
     assert not watched.account.waits
 
 
@@ -242,7 +242,7 @@ def test_what_moves_after_the_connector_was_stopped_is_no_last_commit():
 def test_what_retention_took_beyond_what_was_skipped_is_counted_once():
     watched = Watched(999)
     watched.inspect(renewed=True, end=3000)
-    watched.inspect(position=2999, start=1500, news=synced(2999, (900, 1100)))
+    watched.inspect(position=2999, start=1500, syncs=synced(2999, (900, 1100)))
     assert watched.lost == [(RECREATED, 0, 1100)]
 
 
@@ -280,7 +280,7 @@ def test_a_sync_of_a_record_that_is_not_in_the_log_yet_ends_no_edit():
     """Syncs are read after the log ends."""
     watched = Watched(99, end=100)
     watched.inspect(position=100)
-    watched.inspect(news=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
+    watched.inspect(syncs=SyncsSinceLastPoll(newest=100, came=True, lowest=0))
     watched.inspect(position=101, end=103)
     watched.wait(600)
     assert watched.lost == []

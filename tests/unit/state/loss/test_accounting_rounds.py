@@ -62,7 +62,7 @@ class FlowRounds:
                 ids=ids,
                 doing=doing,
                 came=() if news is None or not news.came else set(known),
-                news_of=lambda _where: news,
+                syncs_of=lambda _where: news,
                 patience_s=PATIENCE_S,
             )
         )
@@ -303,8 +303,8 @@ def test_a_reset_ends_what_an_edit_began():
 
 
 def test_what_lasted_was_so_at_the_last_poll_and_for_so_long():
-    assert ConnectorActivity("running", since=NOW, looked_at=NOW).lasted("running", 0.0)
-    stopped = ConnectorActivity("stopped", since=NOW, looked_at=NOW + GRACE_S)
+    assert ConnectorActivity("running", since=NOW, inspected_at=NOW).lasted("running", 0.0)
+    stopped = ConnectorActivity("stopped", since=NOW, inspected_at=NOW + GRACE_S)
     assert stopped.lasted("stopped", GRACE_S)
     assert not stopped.lasted("stopped", GRACE_S + 1)
     assert not stopped.lasted("running", 0.0)

@@ -172,8 +172,8 @@ def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
     on from: one of another class does not look them up. Told until they have moved or are gone.
     """
-    for key, incarnation in context.memory.lives.of.items():
-        if not incarnation.left_over or key in context.memory.lives.unlisted:
+    for key, incarnation in context.memory.incarnations.of.items():
+        if not incarnation.left_over or key in context.memory.incarnations.unlisted:
             continue
         listed = context.index.connectors.get(key)
         class_name = "" if listed is None else listed.class_name
