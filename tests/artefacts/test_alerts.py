@@ -435,7 +435,7 @@ TOLD_BY = {  # those that are told by a state, a verdict or a metric of their ow
 
 
 # Their findings have no connector.
-OF_A_CLUSTER = {"ConnectClusterChanged", "MirrorMaker2CheckpointsStale"}
+OF_A_CLUSTER = {"SourceDown", "ConnectClusterChanged", "MirrorMaker2CheckpointsStale"}
 
 
 def list_label_values(metric: str, label: str) -> dict[str, list[str]]:

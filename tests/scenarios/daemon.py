@@ -24,6 +24,7 @@ from offsetwatch.ingest import connect_rest, polls
 from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll, RestOffsetsPoll
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
+from offsetwatch.ingest.source_ends import SourceEndPoll, find_request
 from offsetwatch.ingest.topic_readers import TopicReader, choose_topic_reader
 from offsetwatch.loop import Loop
 from offsetwatch.model.connectors import ConnectorKind
@@ -46,6 +47,7 @@ from offsetwatch.state.snapshot import Snapshot
 from tests.fakes.clock import VirtualClock
 from tests.scenarios.brokers import Internal, InternalReader
 from tests.scenarios.connect import ScenarioConnect
+from tests.scenarios.databases import Database, Debezium
 from tests.scenarios.proxy import Reader
 from tests.scenarios.script import several
 from tests.scenarios.world import World
@@ -70,9 +72,31 @@ def config_for(world: World) -> Config:
                 }
                 for cluster in world.sites.values()
             ],
+            "sources": [
+                {
+                    "name": database.name,
+                    "kind": database.kind,
+                    "host": database.name,
+                    "database": "shop",
+                    "user": "watcher",
+                    "connectors": [{"connect": name, "include": names}],
+                }
+                for database in world.databases.values()
+                for name, names in _readers_of(world, database)
+            ],
         },
         {},
     )
+
+
+def _readers_of(world: World, database: Database) -> list[tuple[str, list[str]]]:
+    """Return the connectors that read a database, by Connect cluster."""
+    readers: dict[str, list[str]] = {}
+    for cluster in world.sites.values():
+        for connector in cluster.connectors.values():
+            if isinstance(connector, Debezium) and connector.database is database:
+                readers.setdefault(cluster.name, []).append(connector.name)
+    return [*readers.items()]
 
 
 def _topics_of(world: World, cluster: ScenarioConnect) -> dict[str, str]:
@@ -163,6 +187,15 @@ class Daemon:
         self._polls: dict[str, RestOffsetsPoll] = {}
         self.probes = {name: ProbeMemory() for name in self.world.kafkas}
         self._ends: dict[str, LogEndsPoll] = {}
+        self._source_ends = {
+            source.name: SourceEndPoll(
+                source.name,
+                self.world.databases[source.name],
+                source.interval,
+                self.clock,  # type: ignore[arg-type]
+            )
+            for source in self.config.sources
+        }
         self.failover = FailoverPolls(
             self.world.kafkas,
             lambda: self.snapshot,
@@ -227,6 +260,9 @@ class Daemon:
         self._follow(snapshot, now)
         for name in self.world.kafkas:
             self._poll_kafka(name, snapshot, now)
+        for name, poll in self._source_ends.items():
+            if self._every(f"source {name}", poll.interval_s, now):
+                self._put(poll.read(find_request(snapshot.source_requests, name)))
 
     def _poll_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
         entry = next(cluster.poll for cluster in self.config.connect if cluster.name == name)

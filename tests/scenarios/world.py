@@ -14,6 +14,7 @@ from offsetwatch.errors import TargetUnreachable
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, ScenarioConnect, Sink, Source
+from tests.scenarios.databases import Database, Debezium
 from tests.scenarios.disturbances import DisturbanceVerbs
 from tests.scenarios.mirrors import Checkpoints, Mirror, routes_of
 from tests.scenarios.script import (
@@ -28,7 +29,10 @@ from tests.scenarios.script import (
     trace_of,
 )
 
-WORDS = ("about", "lasts", "tick", "clusters", "topics", "connectors", "groups", "happens")
+WORDS = (
+    *("about", "lasts", "tick", "clusters", "topics", "databases", "connectors", "groups"),
+    "happens",
+)
 
 
 class World(DisturbanceVerbs):
@@ -58,6 +62,9 @@ class World(DisturbanceVerbs):
         self.beating: dict[str, tuple[dict[TopicPartition, float], list[str], float]] = {}
         for name, more in finding.get("topics", {}).items():
             self._topic(name, more)
+        self.databases: dict[str, Database] = {}
+        for name, more in finding.get("databases", {}).items():
+            self.databases[name] = self._database(name, more)
         for name, more in finding.get("groups", {}).items():
             inputs = only(f"groups.{name}", more, "reads", "speed")
             self.beating[name] = ({}, several(inputs["reads"]), rate(inputs.get("speed", "1000/s")))
@@ -93,12 +100,23 @@ class World(DisturbanceVerbs):
             log.append(inputs.get("had", 0), BEGINNING)
         self.kafkas[kafka].data[topic] = built
 
+    def _database(self, name: str, report: Any) -> Database:
+        inputs = only(f"databases.{name}", report, "kind", "captured", "others", "rights")
+        return Database(
+            name,
+            inputs["kind"],
+            captured=load_of(f"databases.{name}.captured", inputs.get("captured", [])),
+            others=load_of(f"databases.{name}.others", inputs.get("others", [])),
+            rights=inputs.get("rights", True),
+        )
+
     def connector(self, name: str, report: Any) -> None:
         cluster, name = self._find_connect(name)
         kinds: dict[str, Callable[..., Connector]] = {
             "copies": self._mirror,
             "checkpoints": self._checkpoints,
             "reads": self._source,
+            "captures": self._debezium,
             "writes": self._sink,
         }
         for word, make in kinds.items():
@@ -169,6 +187,23 @@ class World(DisturbanceVerbs):
             class_name=inputs.get("class", _class_of(inputs["reads"])),
         )
 
+    def _debezium(self, cluster: ScenarioConnect, name: str, report: Any) -> Debezium:
+        inputs = only(f"connectors.{name}", report, "captures", "snapshot", "repeats")
+        database = self.databases[inputs["captures"]]
+        classes = {
+            "postgresql": "postgresql.PostgresConnector",
+            "mysql": "mariadb.MariaDbConnector",
+        }
+        return Debezium(
+            name,
+            cluster,
+            partition={"server": name},
+            database=database,
+            snapshot_s=seconds(inputs.get("snapshot", "0s")),
+            repeats=inputs.get("repeats", False),
+            class_name=f"io.debezium.connector.{classes[database.kind]}",
+        )
+
     def _sink(self, cluster: ScenarioConnect, name: str, report: Any) -> Sink:
         inputs = only(f"connectors.{name}", report, "writes", "speed", "commits")
         return Sink(
@@ -189,6 +224,8 @@ class World(DisturbanceVerbs):
         for kafka in self.kafkas.values():
             for topic in kafka.data.values():
                 topic.live(self.now, self.tick_s)
+        for database in self.databases.values():
+            database.live(self.now, self.tick_s)
         for name, (owed, topics, speed) in self.beating.items():
             self._consume(name, owed, topics, speed)
         for cluster in (*self.sites.values(), *self.strangers.values()):
@@ -425,6 +462,41 @@ class World(DisturbanceVerbs):
             if topic not in self.kafkas[kafka].data:
                 self._topic(name, more)
 
+    # --- verbs: databases ------------------------------------------------------------------------
+
+    def do_freeze(self, names: Any) -> None:
+        """A database sends nothing more, and its connections stay open."""
+        for name in several(names):
+            self.databases[name].frozen = True
+
+    def do_thaw(self, names: Any) -> None:
+        for name in several(names):
+            self.databases[name].frozen = False
+
+    def do_database_down(self, name: str) -> None:
+        self.databases[name].down = True
+
+    def do_database_up(self, name: str) -> None:
+        self.databases[name].down = False
+
+    def do_drop_slot(self, name: str) -> None:
+        self.databases[name].has_slot = False
+
+    def do_replace_database(self, name: str) -> None:
+        """Another server answers at its address."""
+        self.databases[name].system_id = "2"
+
+    def do_disconnect(self, names: Any) -> None:
+        """Connectors of Debezium run on, and are not connected."""
+        for connector in self._named(names):
+            assert isinstance(connector, Debezium)
+            connector.disconnected = True
+
+    def do_connect(self, names: Any) -> None:
+        for connector in self._named(names):
+            assert isinstance(connector, Debezium)
+            connector.disconnected = False
+
     # --- verbs: ourselves ------------------------------------------------------------------------
 
     def do_lose_sight(self, name: str) -> None:
@@ -433,12 +505,16 @@ class World(DisturbanceVerbs):
             self.sites[name].proxy.down = partial(httpx.ConnectError, "connection refused")
         if name in self.kafkas:
             self.kafkas[name].down = TargetUnreachable(name, "no route to host")
+        if name in self.databases:
+            self.databases[name].hidden = True
 
     def do_see_again(self, name: str) -> None:
         if name in self.sites:
             self.sites[name].proxy.down = None
         if name in self.kafkas:
             self.kafkas[name].down = None
+        if name in self.databases:
+            self.databases[name].hidden = False
 
     def do_restart_daemon(self, report: Any) -> None:
         inputs = only("restart_daemon", report, "down_for", "excludes")

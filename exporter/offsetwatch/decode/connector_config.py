@@ -70,7 +70,9 @@ _TOPIC_KEEPING_CLASSES = frozenset(
 _INT_MAX = 2**31 - 1
 _DEFAULT_SLOT = "debezium"  # PostgresConnectorConfig.SLOT_NAME
 _PREFIXES = ("topic.prefix", "database.server.name", "mongodb.name")  # the others until Debezium 1
+_DEFAULT_POLL_MS = 5000  # JdbcSourceConnectorConfig.POLL_INTERVAL_MS_DEFAULT
 _PORT_DIGITS = 5
+_MILLIS_DIGITS = 15
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 
 
@@ -126,6 +128,8 @@ def _parse_database_settings(class_name: str, config: Mapping[str, str]) -> Data
             incrementing_column=_read_plain(config, "incrementing.column.name"),
             timestamp_columns=tuple(name for name in values_of(columns) if name),
             has_query=bool(config.get("query")),
+            poll_s=_read_millis(config, "poll.interval.ms", _DEFAULT_POLL_MS)
+            + _read_millis(config, "timestamp.delay.interval.ms", 0),
         )
     if not dialect.startswith(f"{DEBEZIUM.name}_"):
         return None
@@ -147,6 +151,13 @@ def _read_plain(config: Mapping[str, str], name: str, default: str | None = None
     """Return a setting; None where a config provider has it, and `default` where it is unset."""
     value = config.get(name) or default
     return None if value is None or is_provided(value) else value
+
+
+def _read_millis(config: Mapping[str, str], name: str, default: int) -> float:
+    """Return a time in seconds; the default where it is no plain number."""
+    text = (config.get(name) or "").strip()
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MILLIS_DIGITS
+    return (int(text) if is_number else default) / 1000
 
 
 def _is_mirror_connector(class_name: str, which: str) -> bool:

@@ -211,6 +211,11 @@ def find_own_dialect(class_name: str) -> str | None:
     return None if own is None else own.name
 
 
+def is_debezium(dialect: str) -> bool:
+    """Check whether a dialect is of one of Debezium's connectors."""
+    return dialect == DEBEZIUM.name or dialect.startswith(f"{DEBEZIUM.name}_")
+
+
 def is_own_dialect(dialect: str, class_name: str) -> bool:
     """Check whether the class is known to be the one with this dialect."""
     return find_own_dialect(class_name) == dialect

@@ -19,16 +19,19 @@ from offsetwatch.model.observations import (
     TAIL,
     InputId,
     build_rest_offsets_input,
+    build_source_end_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
-from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.state.snapshot_index import ConnectorKey, PartitionKey
+from offsetwatch.state.sources.source_ends import NO_OFFSET
 
 _PAUSE_STATES: Final = frozenset({"paused", "stopped"})
 REFRESH_INTERVALS: Final = 2
+NO_ANSWER_REASONS: Final = frozenset({"unreachable", "timeout"})
 
 
 class InputVisibility:
@@ -226,6 +229,43 @@ class InputVisibility:
     def explain_missing_log_ends(self, kafka: str) -> str | None:
         """Explain why the log ends of a Kafka cluster are unavailable."""
         return self._explain_input(InputId(LOG_ENDS, kafka=kafka))
+
+    def explain_missing_source_end(self, source: str) -> str | None:
+        """Explain why the end of a source is unavailable."""
+        return self._explain_input(build_source_end_input(source))
+
+    def are_source_ends_hidden(self, key: ConnectorKey) -> bool:
+        """Check whether the end of a source that a connector reads is unavailable."""
+        return any(
+            self.explain_missing_source_end(name) is not None or self._is_end_unreadable(of)
+            for of, name in self._sources.get(key, ())
+        )
+
+    def _is_end_unreadable(self, of: PartitionKey) -> bool:
+        end = self.index.source_ends.get(of)
+        return end is None or (end.problem is not None and end.problem != NO_OFFSET)
+
+    def is_source_silent(self, source: str) -> bool:
+        """Check whether a source that is read has not answered since it last did."""
+        view = self._inputs.get(build_source_end_input(source))
+        return (
+            view is not None
+            and not view.live
+            and (view.last_reason is None or view.last_reason in NO_ANSWER_REASONS)
+        )
+
+    def list_source_inputs(self, key: ConnectorKey) -> Iterator[InputId]:
+        """Yield the inputs that report the ends of the sources that a connector reads."""
+        names = {name for _, name in self._sources.get(key, ())}
+        yield from map(build_source_end_input, sorted(names))
+
+    @cached_property
+    def _sources(self) -> dict[ConnectorKey, list[tuple[PartitionKey, str]]]:
+        """Return the source partitions of each connector that read a configured source."""
+        sources: dict[ConnectorKey, list[tuple[PartitionKey, str]]] = {}
+        for of, name in self.snapshot.source_names.items():
+            sources.setdefault(of[:2], []).append((of, name))
+        return sources
 
     def explain_unread_log_ends(self, key: ConnectorKey) -> str | None:
         """Explain why no input reads the log ends of a sink's topics."""

@@ -115,6 +115,7 @@ class DatabaseSettings:
     mode              JDBC: bulk, incrementing, timestamp or timestamp+incrementing
     incrementing_column, timestamp_columns    JDBC
     has_query         JDBC reads a query and not tables
+    poll_s            for how long JDBC may leave a row unread: its poll interval, and its delay
     """
 
     host: str | None = None
@@ -127,6 +128,7 @@ class DatabaseSettings:
     incrementing_column: str | None = None
     timestamp_columns: tuple[str, ...] = ()
     has_query: bool = False
+    poll_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ TIME: Final = "time"
 PARTITIONS: Final = "partitions"
 TIMES: Final = "times"
 BYTES: Final = "bytes"
+TRANSACTIONS: Final = "transactions"
+ROWS: Final = "rows"
+SECONDS: Final = "seconds"
 OFFSETS: Final = "offsets"  # how many; OFFSET is one of them
 
 NONE: Final = "none"  # stands for a value that is null
@@ -166,6 +169,14 @@ class FindingName(StrEnum):
     OFFSETS_TOPIC_DOUBTED = "offsets_topic_doubted"
     # failover
     CHECKPOINTS_STALE = "checkpoints_stale"
+    # ends of sources
+    SOURCE_BEHIND = "source_behind"
+    SOURCE_RETENTION_NEAR = "source_retention_near"
+    SOURCE_POSITION_LOST = "source_position_lost"
+    SOURCE_POSITION_AHEAD = "source_position_ahead"
+    SOURCE_SLOT_INACTIVE = "source_slot_inactive"
+    SOURCE_MISMATCH = "source_mismatch"
+    SOURCE_DOWN = "source_down"
     # ourselves
     INPUT_DOWN = "input_down"
     SERIES_DROPPED = "series_dropped"

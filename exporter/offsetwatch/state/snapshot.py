@@ -363,6 +363,9 @@ class SourceEndView(msgspec.Struct, frozen=True, gc=False):
     lost            why the source no longer has what the offset needs, in words
     mismatch        why the offset and the end are not of one source, in words
     problem         why there is nothing to compare, in words
+    retention_near  why the source may soon remove what the offset needs, in words
+    headroom_s      seconds until `headroom_bytes` are written, at the pace since it is behind
+    poll_s          for how long work may wait by the connector's configuration
     """
 
     connect_cluster: str
@@ -390,6 +393,9 @@ class SourceEndView(msgspec.Struct, frozen=True, gc=False):
     lost: str | None = None
     mismatch: str | None = None
     problem: str | None = None
+    retention_near: str | None = None
+    headroom_s: float | None = None
+    poll_s: float = 0.0
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -13,6 +13,7 @@ from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import FindingName, Severity
 from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import TAIL, FirstRecord, LogBounds, SinkOffset
+from offsetwatch.model.source_ends import SourceKind
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.serve.metrics.metric import Family
@@ -22,6 +23,7 @@ from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.series_budget import (
     PER_CONNECTOR,
     PER_MIRROR_PARTITION,
+    PER_SOURCE_END,
     PER_SOURCE_PARTITION,
     UNLIMITED_SERIES,
     ConnectorSeriesBudget,
@@ -29,6 +31,7 @@ from offsetwatch.state.series_budget import (
     TotalSeriesBudget,
 )
 from offsetwatch.state.snapshot import SeriesGroup, Snapshot
+from offsetwatch.state.sources.source_ends import SourceSettings
 from tests.changed import replace
 from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 from tests.unit.state.worlds import (
@@ -124,6 +127,15 @@ def test_the_time_of_the_change_at_the_source_is_a_series_too():
     assert series(world, {}) == PER_SOURCE_PARTITION + 3
     world.commit("jdbc", tables[1], offset)
     assert len(exported(world)) == 1
+
+
+def test_the_end_of_a_source_has_series_too_whether_or_not_it_is_known():
+    one = ONE_FILE + PER_SOURCE_END
+    for series_max, remaining in ((3 * one, 3), (3 * one - 1, 2)):
+        world = three_files(series_max)
+        wants = {"lab": {"files"}.__contains__}
+        world.book.watch_sources((SourceSettings("disk", SourceKind.FILE, wants),))
+        assert exported(world) == {f"filename=/{number}" for number in range(remaining)}
 
 
 def series(world: World, before: Counter[str]) -> int:

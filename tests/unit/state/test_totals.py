@@ -11,7 +11,16 @@ from offsetwatch.state import totals
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot, TrendColumn, TrendMarks
 from offsetwatch.state.totals import MARK_INTERVAL_S, MARKS_MAX, Trends, unpack_numbers
 from tests.changed import replace
-from tests.unit.serve.worlds import FORGOTTEN, MIRROR, SINK, full, number, source
+from tests.unit.serve.worlds import (
+    FORGOTTEN,
+    MIRROR,
+    ROWS_END,
+    SINK,
+    SOURCE_END,
+    full,
+    number,
+    source,
+)
 
 AT = 1_763_712_006.5
 FLOW = ("lab", "mirror", "west", "east")
@@ -79,6 +88,22 @@ def test_a_source_has_no_lag_and_the_newest_of_its_commits():
     )["lab", "files"]
     assert (result.lag_records, result.lag_seconds) == (None, None)
     assert (result.committed_at, result.advanced_at) == (1_763_712_000.123, 1_763_711_940.5)
+
+
+def test_a_source_is_as_late_as_the_latest_of_its_partitions_if_the_ends_of_all_are_known():
+    views = tuple(
+        source(end.identity, end.label, number("lsn", 1)) for end in (SOURCE_END, ROWS_END)
+    )
+    snapshot = replace(
+        EMPTY_SNAPSHOT,
+        at=1_763_712_006.5,
+        source_partitions=views,
+        source_ends=(SOURCE_END, ROWS_END),
+    )
+    result = totals.compute_connector_totals(snapshot)["lab", "files"]
+    assert (result.lag_records, result.lag_seconds) == (None, 60.0)
+    unknown = replace(snapshot, source_ends=(SOURCE_END,))
+    assert totals.compute_connector_totals(unknown)["lab", "files"].lag_seconds is None
 
 
 def test_of_a_sink_nobody_knows_when_it_committed():

@@ -24,6 +24,7 @@ _OFFSET_FINDINGS: Final = frozenset(
 _INPUT_FINDINGS: Final = frozenset(
     {
         Name.INPUT_DOWN,
+        Name.SOURCE_DOWN,
         Name.INTERNAL_TOPIC_PROBLEM,
         Name.HANGING_TRANSACTION,
         Name.CONNECT_CLUSTER_CHANGED,
@@ -68,6 +69,13 @@ RUNBOOKS: Final[dict[Name, str]] = {
     Name.REST_STATES_DIFFER: "ConnectAnswersContradicted",
     Name.OFFSETS_TOPIC_DOUBTED: "ConnectAnswersContradicted",
     Name.CHECKPOINTS_STALE: "MirrorMaker2CheckpointsStale",
+    Name.SOURCE_BEHIND: "SourceBehind",
+    Name.SOURCE_RETENTION_NEAR: "SourceRetentionNear",
+    Name.SOURCE_POSITION_LOST: "SourcePositionInvalid",
+    Name.SOURCE_POSITION_AHEAD: "SourcePositionInvalid",
+    Name.SOURCE_SLOT_INACTIVE: "SourceBehind",
+    Name.SOURCE_MISMATCH: "SourcePositionInvalid",
+    Name.SOURCE_DOWN: "SourceDown",
     Name.INPUT_DOWN: "OffsetwatchBlind",
     Name.SERIES_DROPPED: "OffsetwatchSeriesDropped",
 }

@@ -32,6 +32,7 @@ from offsetwatch.judge.findings.rules import (
     offsets,
     progress,
     replication,
+    sources,
 )
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
@@ -87,6 +88,13 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (31, connect.find_doubtful_offsets_topics),
     (32, missing_inputs.find_dropped_series),
     (33, connect.find_differing_rest_states),
+    (34, sources.find_late_sources),
+    (35, sources.find_near_source_retention),
+    (36, sources.find_lost_source_positions),
+    (37, sources.find_source_positions_ahead),
+    (38, sources.find_inactive_slots),
+    (39, sources.find_mismatched_sources),
+    (40, sources.find_down_sources),
 )
 _STALL_FINDINGS: Final = frozenset(
     {
@@ -97,7 +105,15 @@ _STALL_FINDINGS: Final = frozenset(
         Name.SINK_STUCK,
     }
 )
-_LAG_FINDINGS: Final = _STALL_FINDINGS | {Name.MM2_LAG_UNUSUAL}
+_LAG_FINDINGS: Final = _STALL_FINDINGS | {Name.MM2_LAG_UNUSUAL, Name.SOURCE_BEHIND}
+_SOURCE_EFFECT_FINDINGS: Final = frozenset(
+    {
+        Name.CONNECTOR_STALLED,
+        Name.CONNECTOR_SILENT,
+        Name.SOURCE_BEHIND,
+        Name.SOURCE_SLOT_INACTIVE,
+    }
+)
 _EFFECT_FINDINGS: Final = _LAG_FINDINGS | {Name.SYNCS_WITHOUT_COMMITS}
 # The first finding of a connector explains the others: they are named in its evidence.
 # A cause before its effects, a diagnosis before its symptoms.
@@ -109,12 +125,16 @@ EFFECTS_BY_CAUSE: Final[dict[Name, frozenset[Name]]] = {
     Name.TASK_FAILED: _EFFECT_FINDINGS,
     Name.SYNCS_WITHOUT_COMMITS: _LAG_FINDINGS,
     Name.UNREPLICATED_PARTITIONS: _LAG_FINDINGS,
+    Name.SOURCE_MISMATCH: _SOURCE_EFFECT_FINDINGS,
+    Name.SOURCE_POSITION_LOST: _SOURCE_EFFECT_FINDINGS,
     Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
     Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
     Name.RECOPY: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
     Name.HALF_RESET: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
     Name.MM2_STALLED: frozenset({Name.MM2_LAG_UNUSUAL}),
     Name.MM2_SILENT_STALL: frozenset({Name.MM2_LAG_UNUSUAL}),
+    Name.CONNECTOR_STALLED: frozenset({Name.SOURCE_BEHIND}),
+    Name.CONNECTOR_SILENT: frozenset({Name.SOURCE_BEHIND}),
 }
 
 
@@ -156,9 +176,13 @@ class FindingInput(Enum):
     TOPICS = auto()  # was the offsets topic looked for again
     COMPARED = auto()  # its offsets by REST with those of the topic, and whether they are the same
     BELIEF = auto()  # is it certain whose list that is
+    SOURCE_ENDS = auto()  # of all sources that the connector reads
+    SOURCE = auto()  # the one in the subject
     VERDICT = auto()  # of the connector, which more than its inputs can hide
 
 
+_SUBJECT_INPUTS: Final = frozenset({FindingInput.KAFKA, FindingInput.TOPIC, FindingInput.SOURCE})
+_SOURCE_INPUTS: Final = (FindingInput.STATES, FindingInput.OFFSETS, FindingInput.SOURCE_ENDS)
 _FLOW_INPUTS: Final = (FindingInput.STATES, FindingInput.OFFSETS, FindingInput.ENDS)
 _STALL_INPUTS: Final = (FindingInput.VERDICT, FindingInput.STATES)
 _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
@@ -196,6 +220,13 @@ _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.REST_OFFSETS_DIFFER: (FindingInput.LIST, FindingInput.OFFSETS),
     Name.REST_STATES_DIFFER: (FindingInput.LIST,),
     Name.OFFSETS_TOPIC_DOUBTED: (),
+    Name.SOURCE_BEHIND: _SOURCE_INPUTS,
+    Name.SOURCE_RETENTION_NEAR: _SOURCE_INPUTS,
+    Name.SOURCE_POSITION_LOST: _SOURCE_INPUTS,
+    Name.SOURCE_POSITION_AHEAD: _SOURCE_INPUTS,
+    Name.SOURCE_SLOT_INACTIVE: _SOURCE_INPUTS,
+    Name.SOURCE_MISMATCH: _SOURCE_INPUTS,
+    Name.SOURCE_DOWN: (),
     Name.INPUT_DOWN: (),
     Name.SERIES_DROPPED: (),
     # What rules count the time of (Held), by their own words for it.
@@ -205,6 +236,12 @@ _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     "unsynced": (FindingInput.STATES, FindingInput.OFFSETS),
     "checkpoints": (FindingInput.FAILOVER,),
     "stateless": (FindingInput.LIST,),
+    "source_behind": _SOURCE_INPUTS,
+    "retention": _SOURCE_INPUTS,
+    "source_ahead": _SOURCE_INPUTS,
+    "slot": _SOURCE_INPUTS,
+    "mismatch": _SOURCE_INPUTS,
+    "down": (),
     "input": (),
     "rest_offsets": (),
     "gone": (),
@@ -219,6 +256,7 @@ _ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.CONNECTOR_NOT_LISTED: (FindingInput.STATES,),
     Name.REST_OFFSETS_DIFFER: (FindingInput.COMPARED,),
     Name.OFFSETS_TOPIC_DOUBTED: (FindingInput.TOPICS,),
+    Name.SOURCE_DOWN: (FindingInput.SOURCE,),
 }
 
 
@@ -283,10 +321,11 @@ class FindingVisibility:
                 yield InputId(LOG_ENDS, kafka=kafka)
             case FindingInput.TOPIC:
                 yield InputId.of_tail(KafkaTopic(kafka, name))
+            case FindingInput.SOURCE_ENDS:
+                yield from visibility.list_source_inputs(key)
 
     def _is_hidden(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
         visibility, cluster = self._visibility, key[0]
-        kafka, _, name = topic.partition("/")
         match finding_input:
             case FindingInput.STATES:
                 return visibility.explain_unknown_state(key) is not None
@@ -311,12 +350,21 @@ class FindingVisibility:
                     flow.connect_cluster == cluster and visibility.is_failover_hidden(flow)
                     for flow in visibility.flows.values()
                 )
-            case FindingInput.KAFKA:
-                return visibility.are_log_ends_hidden(kafka)
-            case FindingInput.TOPIC:
-                return visibility.is_topic_hidden(KafkaTopic(kafka, name))
+            case FindingInput.SOURCE_ENDS:
+                return visibility.are_source_ends_hidden(key)
             case FindingInput.VERDICT:
                 return key in self._connectors_without_verdict
+            case FindingInput.KAFKA | FindingInput.TOPIC | FindingInput.SOURCE:
+                return self._is_subject_hidden(finding_input, topic)
+
+    def _is_subject_hidden(self, finding_input: FindingInput, subject: str) -> bool:
+        kafka, _, name = subject.partition("/")
+        match finding_input:
+            case FindingInput.KAFKA:
+                return self._visibility.are_log_ends_hidden(kafka)
+            case FindingInput.TOPIC:
+                return self._visibility.is_topic_hidden(KafkaTopic(kafka, name))
+        return self._visibility.is_source_silent(subject)
 
     @cached_property
     def _connectors_without_verdict(self) -> frozenset[ConnectorKey]:
@@ -337,8 +385,7 @@ def _is_any(
     """Return whether `check` is true of any input of a finding; `known` has former results."""
     _, cluster, connector, subject = key
     for finding_input in inputs:
-        of_topic = finding_input in {FindingInput.KAFKA, FindingInput.TOPIC}
-        topic = subject.partition(" ")[0] if of_topic else ""
+        topic = subject.partition(" ")[0] if finding_input in _SUBJECT_INPUTS else ""
         of = (finding_input, cluster, connector, topic)
         if of not in known:
             known[of] = check(finding_input, (cluster, connector), topic)

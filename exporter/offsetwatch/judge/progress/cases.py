@@ -12,9 +12,15 @@ from functools import lru_cache
 from math import inf
 from typing import Final
 
+from offsetwatch.decode.dialects import is_debezium, parse_offset_fields
+from offsetwatch.decode.offset_order import is_snapshot
 from offsetwatch.judge.input_visibility import InputVisibility, compute_discovery_deadline
 from offsetwatch.judge.progress.observation_window import LOG_END_MOVE_SPACING, ObservationWindow
-from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition
+from offsetwatch.judge.progress.subjects import (
+    JudgedConnector,
+    JudgedPartition,
+    has_source_end,
+)
 from offsetwatch.judge.progress.verdict_rules import (
     NEW_PARTITION_RULE,
     OVERDUE_PARTITION_RULE,
@@ -24,15 +30,24 @@ from offsetwatch.judge.progress.verdict_rules import (
 from offsetwatch.judge.settings import INTERVALS_OF_EVIDENCE, JudgeSettings
 from offsetwatch.judge.text_formats import build_time_item
 from offsetwatch.model.findings import (
+    BYTES,
     OFFSET,
     PARTITIONS,
     RECORDS,
+    ROWS,
+    SECONDS,
     TIMES,
+    TRANSACTIONS,
     Evidence,
     EvidenceItem,
     Verdict,
 )
-from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+from offsetwatch.state.snapshot import (
+    MirrorPartitionView,
+    SinkPartitionView,
+    SourceEndView,
+    SourcePartitionView,
+)
 
 NO_LOG_END: Final = "no log end is known for its position"
 NO_POSITION: Final = "it has no position, and does not begin at the start of the log"
@@ -73,7 +88,6 @@ def build_case(
     found_at = _compute_discovery_deadline(subject, visibility, settings)
     if rests is not None or not copied or found_at is not None:
         window.rest(w)  # a task that is given it begins then
-    mirror = subject.mirror
     return VerdictCase(
         patience_s=patience_s,
         w=w,
@@ -95,9 +109,14 @@ def build_case(
         waiting_s=None if window.waiting_w is None else w - window.waiting_w,
         sure=window.sure,
         headed=headed,
+        sourced=subject.end is not None,
+        poll_s=0.0 if subject.end is None else subject.end.poll_s,
+        unit=_choose_unit(subject.end),
+        in_snapshot=_is_in_snapshot(subject, window, w=w, patience_s=patience_s),
+        unusable=None if subject.end is None else subject.end.mismatch or subject.end.lost,
         endless=visibility.explain_unread_log_ends(connector),
         end_still_s=w - window.end_w,
-        ahead=0 if mirror is None else mirror.ahead or 0,
+        ahead=_find_distance_ahead(subject),
         behind=window.behind,
         falls_behind=why is None and window.falls_behind(settings),
         repeats=window.repeats,
@@ -110,6 +129,43 @@ def build_case(
         move_interval_s=0.0 if headed else window.move_interval_s,
         longest_s=window.longest_s,
     )
+
+
+def _find_distance_ahead(subject: JudgedPartition) -> int:
+    if subject.end is not None:
+        return subject.end.ahead
+    return 0 if subject.mirror is None else subject.mirror.ahead or 0
+
+
+def _choose_unit(end: SourceEndView | None) -> str:
+    """Return the unit of a distance to an end; that of a time column is seconds."""
+    if end is None:
+        return RECORDS
+    lags = (
+        (end.lag_transactions, TRANSACTIONS),
+        (end.lag_rows, ROWS),
+        (end.lag_bytes, BYTES),
+    )
+    return next((unit for lag, unit in lags if lag is not None), SECONDS)
+
+
+def _is_in_snapshot(
+    subject: JudgedPartition, window: ObservationWindow, *, w: float, patience_s: float
+) -> bool:
+    """Check whether an offset is of an initial snapshot that is in progress.
+
+    A partition that a connector no longer reads may have such an offset for ever. Where no source
+    is configured, commits show that it is read.
+    """
+    if subject.end is not None:
+        return subject.end.in_snapshot
+    source = subject.source
+    if source is None or source.offset is None or not is_debezium(source.dialect):
+        return False
+    committed_w = window.moved_w if window.repeated_w is None else window.repeated_w
+    if committed_w is None or w - committed_w >= patience_s:
+        return False
+    return is_snapshot(parse_offset_fields(source.offset))
 
 
 def _has_offset(subject: JudgedPartition) -> bool:
@@ -146,6 +202,8 @@ def compute_patience_end_w(
     if window is None or window.waiting_w is None:
         return None
     due = max(window.waiting_w, window.still_w) + settings.patience_s
+    if subject.end is not None:
+        due += subject.end.poll_s
     if not window.sure and window.ends_moved == INTERVALS_OF_EVIDENCE - 1:
         due = max(due, window.counted_w + settings.interval_s * LOG_END_MOVE_SPACING)
     return due if due > w else None
@@ -189,6 +247,10 @@ def _inspect_second_signal(
         return None, subject.read.log_end is not None, True
     flow = visibility.flows.get(connector)
     mirror = subject.mirror
+    if mirror is None and subject.source_name is not None:
+        had_end = subject.window is not None and subject.window.end is not None
+        why = visibility.explain_missing_source_end(subject.source_name) if had_end else None
+        return why, has_source_end(subject.end), True
     if mirror is None:
         mirrored = subject.source is not None and subject.source.dialect == _MIRROR_DIALECT
         if flow is None:
@@ -248,12 +310,32 @@ def build_partition_evidence(subject: JudgedPartition, states: str) -> Evidence:
         evidence.append(EvidenceItem("offset", source.offset.text))
         if window.furthest is not None:
             evidence.append(EvidenceItem("went back from", window.furthest))
+    if subject.end is not None:
+        evidence += build_source_end_evidence(subject.end)
     if source is not None:
         evidence += build_raw_key_evidence(source)
         evidence += _build_time_items(source)
     if window.repeats:
         evidence.append(EvidenceItem("commits of the same offset", window.repeats, TIMES))
     evidence.append(_build_states_item(states))
+    return tuple(evidence)
+
+
+def build_source_end_evidence(end: SourceEndView) -> Evidence:
+    """Return the end of a source, and how far a partition is behind it."""
+    evidence = [EvidenceItem("source", end.source)]
+    if end.end:
+        evidence.append(EvidenceItem("end of the source", end.end))
+    lags = (
+        (end.lag_transactions, TRANSACTIONS),
+        (end.lag_rows, ROWS),
+        (end.lag_bytes, BYTES),
+    )
+    evidence += (EvidenceItem("lag", lag, unit) for lag, unit in lags if lag is not None)
+    if end.caught_up is not None:
+        evidence.append(EvidenceItem("changes wait", "no" if end.caught_up else "yes"))
+    if end.behind_since is not None and not end.caught_up:
+        evidence.append(build_time_item("end last seen at the position", end.behind_since))
     return tuple(evidence)
 
 

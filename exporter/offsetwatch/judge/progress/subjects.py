@@ -22,6 +22,7 @@ from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
+    SourceEndView,
     SourcePartitionView,
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
@@ -74,8 +75,10 @@ class JudgedPartition(msgspec.Struct, gc=False):
 
     number    last pass in which a snapshot showed it; the views are those of that pass
     hidden    the input that hides it, in words; None if it is visible, or gone
-    took_version, took_source, took_mirror, took_read    version of the track, and the views, as of
-              the last decision
+    end, source_name    the end of its source, and the configured source that it reads, which is
+              also known while the end is not
+    took_version, took_source, took_mirror, took_read, took_end    version of the track, and the
+              views, as of the last decision
     until_w   second of watching until which those decide the same
     """
 
@@ -88,12 +91,15 @@ class JudgedPartition(msgspec.Struct, gc=False):
     source: SourcePartitionView | None = None
     mirror: MirrorPartitionView | None = None
     read: SinkPartitionView | None = None
+    end: SourceEndView | None = None
+    source_name: str | None = None
     number: int = 0
     hidden: str | None = None
     took_version: int = -1
     took_source: SourcePartitionView | None = None
     took_mirror: MirrorPartitionView | None = None
     took_read: SinkPartitionView | None = None
+    took_end: SourceEndView | None = None
     until_w: float = 0.0
     judgement: Judgement | None = None
 
@@ -110,10 +116,12 @@ class JudgedPartition(msgspec.Struct, gc=False):
             and self.source == self.took_source
             and self.mirror == self.took_mirror
             and self.read == self.took_read
+            and self.end == self.took_end
         ):
             return False
         self.took_version, self.took_source = track.version, self.source
         self.took_mirror, self.took_read = self.mirror, self.read
+        self.took_end = self.end
         return True
 
     def sample(self, moment: float) -> Sample:
@@ -123,7 +131,7 @@ class JudgedPartition(msgspec.Struct, gc=False):
         if self.mirror is not None:
             return _sample_of_mirror(self.mirror, self.source, moment)
         assert self.source is not None
-        return _sample_of_source(self.source, moment)
+        return _sample_of_source(self.source, self.end, moment)
 
     def judged(self, evidence: Evidence) -> None:
         """Build and store its judgement with this evidence."""
@@ -254,13 +262,25 @@ def _sample_of_mirror(
     )
 
 
-def _sample_of_source(view: SourcePartitionView, moment: float) -> Sample:
+def has_source_end(end: SourceEndView | None) -> bool:
+    """Check whether the end of a source shows if work waits."""
+    return end is not None and end.caught_up is not None
+
+
+def _sample_of_source(
+    view: SourcePartitionView, end: SourceEndView | None, moment: float
+) -> Sample:
+    known = end if has_source_end(end) else None
     return Sample(
         at=moment,
         text=_text_of_offset(view.offset),
         dialect=view.dialect,
         offset=view.offset,
         commits=view.commits or 0,
+        end=None if known is None else known.end_position,
+        lag=None if known is None else known.lag,
+        caught_up=None if known is None else known.caught_up,
+        behind_since=None if known is None else known.behind_since,
         changed_at=view.read_at,
         restarted_from=_find_restart_offset(view),
     )
@@ -366,6 +386,7 @@ class JudgedPartitionRegistry:
         Set their `number` to that of the present pass.
         """
         judged: list[JudgedPartition] = []
+        ends, names = snapshot.index.source_ends, snapshot.source_names
         for view in snapshot.source_partitions:
             key = (view.connect_cluster, view.connector, view.identity)
             if only is None or key in only:
@@ -373,6 +394,7 @@ class JudgedPartitionRegistry:
                     JudgedPartition(key=key, label=view.label)
                 )
                 subject.source, subject.mirror = view, None
+                subject.end, subject.source_name = ends.get(key), names.get(key)
                 subject.number = number
                 judged.append(subject)
         for mirror in snapshot.mirror_partitions:

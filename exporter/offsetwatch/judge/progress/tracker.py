@@ -181,7 +181,10 @@ class ProgressTracker:
         self._stopwatch.advance(snapshot.at)
         self._track(snapshot)
         inputs = _find_live_inputs(snapshot)
-        views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
+        views = (
+            *(snapshot.source_partitions, snapshot.mirror_partitions),
+            *(snapshot.sink_partitions, snapshot.source_ends),
+        )
         changed = inputs != self._inputs
         if self._pass is not None:
             if changed:

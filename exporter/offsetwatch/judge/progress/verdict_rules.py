@@ -20,6 +20,8 @@ from offsetwatch.model.findings import Verdict
 UNAVAILABLE_INPUT_RULE: Final = 1  # by which a verdict is unknown: an input is unavailable
 NEW_PARTITION_RULE: Final = 26
 OVERDUE_PARTITION_RULE: Final = 27
+SNAPSHOT_RULE: Final = 28
+UNUSABLE_OFFSET_RULE: Final = 29
 
 # A week and a day: what happens once a week was seen once.
 OBSERVED_ENOUGH_S: Final = 8 * 86_400.0
@@ -63,7 +65,12 @@ class VerdictCase(NamedTuple):
     moved_s         since it last moved; None if it has not since it is observed
     waiting_s       since work waits; None if none does, or if there is no log to read
     sure            the waiting records can be read
-    headed          there is a log whose end shows the remaining work
+    headed          there is a log, or a source, whose end shows the remaining work
+    sourced         the end of its database or file is read; `headed` if it shows what waits
+    unit            what `ahead` counts, in the plural
+    poll_s          for how long work may wait by the connector's configuration
+    in_snapshot     an initial snapshot is in progress, which the offset says itself
+    unusable        why the offset and the source do not fit together, in words
     endless         why no log end can be read where there should be one, in words
     end_still_s     since the log end advanced
     ahead           how far the position lies beyond the log end
@@ -99,6 +106,11 @@ class VerdictCase(NamedTuple):
     waiting_s: float | None = None
     sure: bool = False
     headed: bool = True
+    sourced: bool = False
+    unit: str = "records"
+    poll_s: float = 0.0
+    in_snapshot: bool = False
+    unusable: str | None = None
     endless: str | None = None
     end_still_s: float = 0.0
     ahead: int = 0
@@ -124,7 +136,7 @@ class VerdictCase(NamedTuple):
         if self.waiting_s is None or not self.sure:
             return None
         stuck_s = min(self.waiting_s, self.still_s)
-        return stuck_s if stuck_s >= self.patience_s else None
+        return stuck_s if stuck_s >= self.patience_s + self.poll_s else None
 
     @property
     def late_s(self) -> float:
@@ -199,7 +211,21 @@ def match_rewind(case: VerdictCase) -> str | None:
     return "it went back and has not reached its earlier position" if case.behind else None
 
 
-# --- with a log whose end says what is left to do: mirrored partitions and sinks -----------------
+def match_unusable_offset(case: VerdictCase) -> str | None:
+    """Rule 29: the source reports that it no longer has what the offset needs, or that it is not
+    the one that the offset is of. Then no end shows how much work is left.
+    """
+    return case.unusable
+
+
+def match_snapshot(case: VerdictCase) -> str | None:
+    """Rule 28: an initial snapshot is in progress, by the offset itself (Debezium). It has no
+    position until the snapshot is complete.
+    """
+    return "an initial snapshot is in progress" if case.in_snapshot else None
+
+
+# --- with a log or a source whose end says what is left to do -------------------------------------
 
 
 def match_stall(case: VerdictCase) -> str | None:
@@ -220,7 +246,7 @@ def match_stall(case: VerdictCase) -> str | None:
         return None
     if case.failed_s is not None and case.failed_s < case.still_s:
         return f"{since}: it failed at {case.since(case.failed_s)}, and runs again"
-    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+    if _is_repeating(case) and not case.sourced:  # a heartbeat of its task is no cause
         return f"{since}: it commits the same offset repeatedly"
     return None
 
@@ -233,7 +259,8 @@ def match_silent_stall(case: VerdictCase) -> str | None:
         return None
     done = "nothing advanced" if case.placed else "nothing was ever committed"
     since = case.since(case.stuck_s)
-    return f"work waits and {done} since {since}, and no state shows a failure"
+    lives = "it committed the same offset repeatedly, and " if case.sourced and case.repeats else ""
+    return f"work waits and {done} since {since}, and {lives}no state shows a failure"
 
 
 def match_growing_lag(case: VerdictCase) -> str | None:
@@ -252,25 +279,37 @@ def match_recent_advance(case: VerdictCase) -> str | None:
 
 def match_finished_work(case: VerdictCase) -> str | None:
     """Rule 9: nothing waits, and the log end advanced within three intervals: the work was just
-    done.
+    done. The end of a database also advances by what others write.
     """
-    if case.waiting_s is not None or case.ahead or case.watched_s < case.patience_s:
+    if case.sourced or case.waiting_s is not None or case.ahead:
+        return None
+    if case.watched_s < case.patience_s:
         return None
     return "nothing waits" if case.end_still_s < case.patience_s else None
 
 
 def match_idle_log(case: VerdictCase) -> str | None:
-    """Rule 10: nothing waits, and the log end stood still for three intervals."""
-    if case.waiting_s is not None or case.ahead or case.end_still_s < case.patience_s:
+    """Rule 10: nothing waits, and the log end stood still for three intervals; of a source, the
+    position did.
+    """
+    still_s = case.still_s if case.sourced else case.end_still_s
+    if case.waiting_s is not None or case.ahead or still_s < case.patience_s:
         return None
-    since = case.since(case.end_still_s)
+    since = case.since(still_s)
+    if case.sourced:
+        return f"nothing waits at its source, and it has not advanced since {since}"
     return f"nothing waits, and the log end has not advanced since {since}"
 
 
-def match_position_beyond_log_end(case: VerdictCase) -> str | None:
-    """Rule 11: a position beyond the log end does not show how much work is left."""
+def match_position_beyond_end(case: VerdictCase) -> str | None:
+    """Rule 11: a position beyond the end of the log or the source does not show how much work is
+    left.
+    """
     if not case.ahead or case.still_s < case.patience_s:
         return None
+    if case.sourced:
+        distance = format_count(case.ahead, case.unit.removesuffix("s"))
+        return f"its position lies {distance} beyond the end of its source"
     return f"its position lies {format_count(case.ahead, 'record')} beyond the log end"
 
 
@@ -283,7 +322,7 @@ def match_uncertain_lag(case: VerdictCase) -> str | None:
     return "records may wait: a lag that does not grow may be transaction markers alone"
 
 
-# --- without: every other source ----------------------------------------------------------------
+# --- without such an end --------------------------------------------------------------------------
 
 
 def match_missing_offset(case: VerdictCase) -> str | None:
@@ -298,7 +337,7 @@ def match_missing_offset(case: VerdictCase) -> str | None:
         )
     if case.placed:
         return None
-    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+    if _is_repeating(case):
         return "it has no offset, and commits without one"
     return "it has no offset that can be read: its newest record is a tombstone or holds none"
 
@@ -318,7 +357,7 @@ def match_stall_by_failed_task(case: VerdictCase) -> str | None:
         return None
     if min(case.still_s, case.why_s) < case.patience_s:
         return None
-    if case.repeated_s is not None and case.repeated_s < case.patience_s:
+    if _is_repeating(case):
         return None
     return f"it has not advanced since {case.since(case.moved_s)}: {case.why}"
 
@@ -406,6 +445,11 @@ def match_short_observation(case: VerdictCase) -> str | None:
     return f"a verdict needs three intervals ({format_timespan(case.patience_s)}) of observation"
 
 
+def _is_repeating(case: VerdictCase) -> bool:
+    """Check whether it committed the same offset again within three intervals."""
+    return case.repeated_s is not None and case.repeated_s < case.patience_s
+
+
 def _is_cause_settled(case: VerdictCase) -> bool:
     return case.why_s >= case.patience_s
 
@@ -420,6 +464,7 @@ RULES_WITH_LOG_END: Final[_NumberedRules] = (
     (2, Verdict.PAUSED, match_paused_connector),
     (23, Verdict.STOPPED, match_stopped_connector),
     (3, Verdict.IDLE, match_uncopied_partition),
+    (UNUSABLE_OFFSET_RULE, Verdict.UNKNOWN, match_unusable_offset),
     (OVERDUE_PARTITION_RULE, Verdict.STALLED, match_overdue_partition),
     (NEW_PARTITION_RULE, Verdict.IDLE, match_new_partition),
     (4, Verdict.STALLED, match_stall),
@@ -429,7 +474,7 @@ RULES_WITH_LOG_END: Final[_NumberedRules] = (
     (8, Verdict.OK, match_recent_advance),
     (9, Verdict.OK, match_finished_work),
     (10, Verdict.IDLE, match_idle_log),
-    (11, Verdict.UNKNOWN, match_position_beyond_log_end),
+    (11, Verdict.UNKNOWN, match_position_beyond_end),
     (12, Verdict.UNKNOWN, match_uncertain_lag),
     (21, Verdict.UNKNOWN, match_short_observation),
 )
@@ -438,10 +483,13 @@ RULES_WITHOUT_LOG_END: Final[_NumberedRules] = (
     (2, Verdict.PAUSED, match_paused_connector),
     (23, Verdict.STOPPED, match_stopped_connector),
     (3, Verdict.IDLE, match_uncopied_partition),
+    (UNUSABLE_OFFSET_RULE, Verdict.UNKNOWN, match_unusable_offset),
     (13, Verdict.UNKNOWN, match_missing_offset),
     (14, Verdict.STALLED, match_no_running_task),
+    (SNAPSHOT_RULE, Verdict.OK, match_snapshot),
     (15, Verdict.STALLED, match_stall_by_failed_task),
     (6, Verdict.REWOUND, match_rewind),
+    (11, Verdict.UNKNOWN, match_position_beyond_end),
     (16, Verdict.OK, match_regular_advance),
     (22, Verdict.SILENT, match_pause_beyond_baseline),
     (18, Verdict.SILENT, match_unprecedented_pause),

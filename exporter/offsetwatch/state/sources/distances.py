@@ -52,6 +52,7 @@ class Distance:
     lost            why the source no longer has what the offset needs, in words
     mismatch        why the offset and the end cannot be of one source, in words
     unreadable      why there is no end to compare with, in words
+    retention_near  why the source may soon remove what the offset needs, in words
     headroom_bytes  bytes that the source may still write or remove until `lost`; None: no limit
     connected       a connection of the connector is open; None where the source does not say
     exact           an end beyond the position means that something waits
@@ -70,6 +71,7 @@ class Distance:
     ahead: int = 0
     floor: int | None = None
     lost: str | None = None
+    retention_near: str | None = None
     mismatch: str | None = None
     unreadable: str | None = None
     headroom_bytes: int | None = None
@@ -137,9 +139,11 @@ def measure_postgresql(
         handed=None if handed is None else min(handed, end.wal_end),
         fields=(("lsn", end.wal_end),),
         end_text=format_wal_position(end.wal_end),
-        ahead=0 if position is None else max(0, position - end.wal_end),
+        # A standby may not have replayed what was read of its primary.
+        ahead=0 if position is None or end.in_recovery else max(0, position - end.wal_end),
         floor=None if slot is None else slot.confirmed_flush,
         lost=lost,
+        retention_near=_find_slot_danger(slot),
         mismatch=mismatch,
         headroom_bytes=None if slot is None else slot.safe_wal_size,
         connected=None if slot is None else slot.active,
@@ -162,6 +166,12 @@ def _find_slot_loss(slot: ReplicationSlot) -> str | None:
     return None
 
 
+def _find_slot_danger(slot: ReplicationSlot | None) -> str | None:
+    if slot is not None and slot.wal_status == "unreserved":
+        return f"the server no longer retains WAL for the replication slot {slot.name}"
+    return None
+
+
 def measure_mysql(
     fields: Fields, end: MysqlEnd, settings: DatabaseSettings | None, *, removed: int = 0
 ) -> Distance:
@@ -177,7 +187,15 @@ def measure_mysql(
         distance = _measure_gtids(fields, end, handed_all=handed_all, binlog=binlog)
     else:
         distance = _measure_coordinates(fields, end, handed_all=handed_all, binlog=binlog)
-    return replace(distance, connected=connected)
+    return replace(distance, connected=connected, retention_near=_find_old_file(fields, end))
+
+
+def _find_old_file(fields: Fields, end: MysqlEnd) -> str | None:
+    """Return in words that a binlog file is the next one to be removed; the newest never is."""
+    name = fields.get("file")
+    if not end.logs or name in {None, end.file} or end.logs[0].name != name:
+        return None
+    return f"its binlog file {name} is the oldest that the server has"
 
 
 @dataclass(frozen=True, slots=True)

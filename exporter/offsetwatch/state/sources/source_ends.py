@@ -54,6 +54,8 @@ from offsetwatch.state.sources.distances import (
 )
 
 HIDDEN_RETENTION_S: Final = 86_400.0
+NO_OFFSET: Final = "it has no offset"
+SAMPLES_OF_PACE: Final = 4  # fewer may be one burst
 DIALECTS: Final = {
     SourceKind.POSTGRESQL: DEBEZIUM_POSTGRES.name,
     SourceKind.MYSQL: DEBEZIUM_MYSQL.name,
@@ -92,6 +94,7 @@ class _Track:
     pending     the same of an earlier read, and its time: it becomes `done` after a flush
     done        position up to which everything was handed out a flush ago
     shown_at    when its partition was last shown, by the time of a read
+    lost, is_ahead    of the newest offset that was compared with a later read of the end
     replaced    why offsets cannot be compared with this server, in words
     """
 
@@ -105,6 +108,8 @@ class _Track:
     done: int | None = None
     replaced: str | None = None
     shown_at: float = 0.0
+    lost: str | None = None
+    is_ahead: bool = False
 
     def replace(self, why: str) -> None:
         """Forget all positions: they are of another server, as the present offset is."""
@@ -180,6 +185,17 @@ class _Track:
             return None
         passed = self._count_samples(self.reached)
         return None if passed in {0, len(self.samples)} else self.samples[passed - 1][1]
+
+    def estimate_time(self, headroom_bytes: int | None) -> float | None:
+        """Return the seconds in which so many bytes are written, at the pace since it is behind;
+        None while nothing is written.
+        """
+        if headroom_bytes is None or len(self.samples) < SAMPLES_OF_PACE:
+            return None
+        (first, first_at), (last, last_at) = self.samples[0], self.samples[-1]
+        if last <= first or last_at <= first_at:
+            return None
+        return headroom_bytes * (last_at - first_at) / (last - first)
 
     def is_caught_up(self, distance: Distance) -> bool | None:
         """Check whether all is done that was there at the read before; None if it is not known.
@@ -405,7 +421,7 @@ class SourceEnds:
         of = (view.connect_cluster, view.connector, view.identity, view.label)
         common = (*of, source.of.name, source.of.kind, source.at)
         if view.offset is None or view.offset.is_null:
-            return SourceEndView(*common, problem="it has no offset")
+            return SourceEndView(*common, problem=NO_OFFSET)
         fields = parse_offset_fields(view.offset)
         if source.of.kind in {SourceKind.POSTGRESQL, SourceKind.MYSQL} and is_snapshot(fields):
             return SourceEndView(*common, in_snapshot=True)
@@ -425,7 +441,10 @@ class SourceEnds:
             track.read(distance, source.at, self._flush_s)
         mismatch = distance.mismatch or track.replaced
         # The offset may be newer than the end.
-        settled = track.since < source.read_number
+        if track.since < source.read_number:
+            track.lost, track.is_ahead = _find_loss(distance), distance.ahead > 0
+        waits = track.is_caught_up(distance) is not True
+        by_wal = source.of.kind is SourceKind.POSTGRESQL
         view_of_end = SourceEndView(
             *common,
             end=distance.end_text,
@@ -433,18 +452,21 @@ class SourceEnds:
             connected=distance.connected,
             mismatch=mismatch,
             problem=distance.unreadable,
-            lost=_find_loss(distance) if settled else None,
+            lost=track.lost,
             headroom_bytes=distance.headroom_bytes,
             retained_bytes=distance.retained_bytes,
+            retention_near=distance.retention_near if waits else None,
+            headroom_s=track.estimate_time(distance.headroom_bytes) if waits and by_wal else None,
+            poll_s=0.0 if settings is None else settings.poll_s,
         )
         reached = track.reached
         if mismatch is not None or reached is None or distance.end is None:
             return view_of_end
-        return _with_numbers(view_of_end, distance, track, reached, settled=settled)
+        return _with_numbers(view_of_end, distance, track, reached)
 
 
 def _with_numbers(
-    view: SourceEndView, distance: Distance, track: _Track, reached: int, *, settled: bool
+    view: SourceEndView, distance: Distance, track: _Track, reached: int
 ) -> SourceEndView:
     assert distance.end is not None
     lag = max(0, distance.end - reached)
@@ -459,7 +481,7 @@ def _with_numbers(
         lag_rows=lag if distance.unit == "rows" else None,
         caught_up=track.is_caught_up(distance),
         behind_since=track.find_behind_since(distance),
-        ahead=distance.ahead if settled and distance.unit in _COUNTED_UNITS else 0,
+        ahead=distance.ahead if track.is_ahead and distance.unit in _COUNTED_UNITS else 0,
     )
 
 

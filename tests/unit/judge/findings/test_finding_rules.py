@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,7 +11,13 @@ from msgspec.structs import replace as replace_struct
 
 from offsetwatch.judge.findings import register
 from offsetwatch.judge.findings.register import RULES
-from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
+from offsetwatch.model.connectors import (
+    UNKNOWN_STATE,
+    ConnectorKind,
+    DatabaseSettings,
+    Task,
+    TaskStatus,
+)
 from offsetwatch.model.findings import TIME, FindingName, Severity, Verdict
 from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import (
@@ -22,12 +29,16 @@ from offsetwatch.model.observations import (
     LogBounds,
     OffsetsTopicCompared,
     SinkOffset,
+    SourceEndRead,
     TopicFactsRead,
+    build_source_end_input,
 )
+from offsetwatch.model.source_ends import PostgresqlEnd, ReplicationSlot, SourceKind
 from offsetwatch.model.topology import InternalTopicRole, TopicFacts, TopicPartition
 from offsetwatch.notify.message_bodies import EVIDENCE_MAX
 from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
+from offsetwatch.state.sources.source_ends import SourceSettings
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.register_runs import BAD, INTERVAL_S, Play, connector, failed, task
@@ -513,6 +524,98 @@ def series_are_left_out() -> Play:
     return play
 
 
+WAL = "io.debezium.connector.postgresql.PostgresConnector"
+SHOP = build_source_end_input("shop")
+
+
+def captured() -> Play:
+    """`wal` reads a PostgreSQL server, which has sent it all."""
+    world = World()
+    world.book.watch_sources(
+        (SourceSettings("shop", SourceKind.POSTGRESQL, {"lab": {"wal"}.__contains__}),)
+    )
+    settings = DatabaseSettings(slot="debezium", database="shop")
+    world.listed(source("wal", class_name=WAL, database=settings))
+    world.find_topic()
+    world.tail(whole=True)
+    world.commit("wal", {"server": "shop"}, {"lsn": 400})
+    play = Play(world)
+    ended(play)
+    play.evaluate()
+    return play
+
+
+def ended(play: Play, end: int = 500, database: str = "shop", **slot: Any) -> None:
+    """Its server is read."""
+    fields = {"active": True, "sent": 500, "confirmed_flush": 100, "restart": 100, **slot}
+    slots = {"debezium": ReplicationSlot("debezium", database, **fields)}
+    now = play.world.now
+    play.world.see(SourceEndRead("shop", PostgresqlEnd(end, slots), now), InputSucceeded(SHOP, now))
+
+
+def a_source_is_later_than_ever() -> Play:
+    play = captured()
+    usual = Baseline(
+        connect_cluster="lab",
+        connector="wal",
+        since=0.0,
+        until=play.world.now,
+        advances=900,
+        per_hour=(60.0,) * HOURS,
+        pause_advances=None,
+        pause_s=30.0,
+        quantiles=(0.5, 0.9, 0.99),
+    )
+    play.more["usual"] = BaselinesView(valid=True, of={("lab", "wal"): usual})
+    ends = count(600, 10)
+    play.run(5, each=lambda: ended(play, next(ends)))
+    return play
+
+
+def a_slot_is_no_longer_reserved() -> Play:
+    play = captured()
+    play.run(1.5, each=lambda: ended(play, 600, wal_status="unreserved"))
+    return play
+
+
+def the_limit_of_wal_comes_near() -> Play:
+    play = captured()
+    ends = count(600, 100)
+    play.run(1.5, each=lambda: ended(play, next(ends), safe_wal_size=9000))
+    return play
+
+
+def a_slot_is_lost() -> Play:
+    play = captured()
+    play.run(0.5, each=lambda: ended(play, wal_status="lost", active=False, sent=None))
+    return play
+
+
+def an_offset_is_past_the_end_of_its_source() -> Play:
+    play = captured()
+    play.world.commit("wal", {"server": "shop"}, {"lsn": 9000})
+    play.run(3.5, each=lambda: ended(play))
+    return play
+
+
+def nothing_streams_from_a_slot() -> Play:
+    play = captured()
+    play.run(3.5, each=lambda: ended(play, active=False, sent=None))
+    return play
+
+
+def a_slot_is_of_another_database() -> Play:
+    play = captured()
+    play.run(1.5, each=lambda: ended(play, database="books"))
+    return play
+
+
+def a_source_does_not_answer() -> Play:
+    play = captured()
+    play.run(3.5, each=lambda: play.world.see(InputFailed(SHOP, "unreachable", "refused")))
+    return play
+
+
 FOUND = [
     (1, a_connector_stalls, FindingName.CONNECTOR_STALLED),
     (2, a_flow_is_silent, FindingName.MM2_SILENT_STALL),
@@ -554,7 +657,16 @@ FOUND = [
     (31, another_topic_has_them_too, FindingName.OFFSETS_TOPIC_DOUBTED),
     (32, series_are_left_out, FindingName.SERIES_DROPPED),
     (33, rest_gives_other_states, FindingName.REST_STATES_DIFFER),
+    (34, a_source_is_later_than_ever, FindingName.SOURCE_BEHIND),
+    (35, a_slot_is_no_longer_reserved, FindingName.SOURCE_RETENTION_NEAR),
+    (35, the_limit_of_wal_comes_near, FindingName.SOURCE_RETENTION_NEAR),
+    (36, a_slot_is_lost, FindingName.SOURCE_POSITION_LOST),
+    (37, an_offset_is_past_the_end_of_its_source, FindingName.SOURCE_POSITION_AHEAD),
+    (38, nothing_streams_from_a_slot, FindingName.SOURCE_SLOT_INACTIVE),
+    (39, a_slot_is_of_another_database, FindingName.SOURCE_MISMATCH),
+    (40, a_source_does_not_answer, FindingName.SOURCE_DOWN),
 ]
+OF_SOURCES = [row[1] for row in FOUND if row[0] >= 34]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
 
@@ -568,6 +680,41 @@ def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
     others = tuple((other, rule) for other, rule in RULES if other != number)
     monkeypatch.setattr(register, "RULES", others)
     assert name.value not in play().names()
+
+
+@pytest.mark.parametrize("built", OF_SOURCES)
+def test_a_finding_of_a_source_ends_by_its_answer_and_not_by_silence(built):
+    play = built()
+    (name,) = play.names()
+    failing = InputFailed(SHOP, "timeout", "no luck")
+    play.run(3, each=lambda: play.world.see(failing))
+    assert name in play.names()
+    play.restart()
+    play.run(1, each=lambda: play.world.see(failing))
+    assert name in play.names()
+    play.world.commit("wal", {"server": "shop"}, {"lsn": 480})
+    play.run(0.5, each=lambda: ended(play))
+    assert play.names() == []
+
+
+def test_a_source_that_only_we_do_not_reach_is_said_to_be_read_by_its_connector():
+    play = captured()
+    positions = count(401)
+
+    def each() -> None:
+        play.world.see(InputFailed(SHOP, "timeout", "no luck"))
+        play.world.commit("wal", {"server": "shop"}, {"lsn": next(positions)})
+
+    play.run(4, each=each)
+    assert play.names() == [FindingName.SOURCE_DOWN.value]
+    assert play.only().severity is Severity.WARNING
+    assert "wal still advances: only offsetwatch does not reach it" in play.only().summary
+
+
+def test_a_source_that_denies_is_an_input_that_is_down():
+    play = captured()
+    play.run(3.5, each=lambda: play.world.see(InputFailed(SHOP, "denied", "no right")))
+    assert play.names() == [FindingName.INPUT_DOWN.value]
 
 
 def test_a_finding_remains_while_connect_lists_nothing_and_ends_with_its_connector():

@@ -36,6 +36,7 @@ QUIET = VerdictCase(
 )
 FAILED = "task 0 has failed"
 MENDED_UNSEEN = {"before": STALLED, "states_blind": "connect_rest x"}
+REPEATING_SOURCE = STUCK._replace(sourced=True, repeats=3, repeated_s=30.0)
 ALL_FAILED = {"why": FAILED, "why_all": True, "still_s": LONG, "why_s": LONG}
 LATE = {"why": FAILED, "moved_s": LONG + 1, "still_s": LONG, "why_s": LONG}
 WATCHED = {"watched_s": OBSERVED_ENOUGH_S, "moved_s": LONG + 1, "longest_s": 10.0}
@@ -211,6 +212,41 @@ TABLE = [
     ),
     (20, UNKNOWN, "runs again for three intervals", QUIET._replace(before=STALLED, why_s=LONG)),
     (20, UNKNOWN, "watched for three intervals, without a head", QUIET._replace(watched_s=LONG)),
+    (5, SILENT, "it repeats one offset, and its source has more", REPEATING_SOURCE),
+    (
+        10,
+        IDLE,
+        "nothing waits at its source, whatever others write",
+        DONE._replace(sourced=True, end_still_s=1.0, still_s=LONG),
+    ),
+    (
+        8,
+        OK,
+        "nothing waits at its source, and it advanced just now",
+        DONE._replace(sourced=True, moved_s=SHORT, still_s=SHORT),
+    ),
+    (
+        11,
+        UNKNOWN,
+        "beyond the end of its source",
+        QUIET._replace(sourced=True, ahead=3, unit="bytes", moved_s=LONG + 1, rhythm_s=900.0),
+    ),
+    (28, OK, "in a snapshot, and it commits", QUIET._replace(in_snapshot=True, repeated_s=1.0)),
+    (28, OK, "in a snapshot, and it does not commit", QUIET._replace(in_snapshot=True)),
+    (
+        14,
+        STALLED,
+        "in a snapshot, and its task failed",
+        QUIET._replace(in_snapshot=True, **ALL_FAILED),
+    ),
+    (
+        29,
+        UNKNOWN,
+        "its slot is gone",
+        QUIET._replace(sourced=True, unusable="no slot", moved_s=1.0),
+    ),
+    (29, UNKNOWN, "its server is another one", STUCK._replace(sourced=True, unusable="other")),
+    (2, PAUSED, "paused, and its slot is gone", QUIET._replace(rests="paused", unusable="no slot")),
     (21, UNKNOWN, "seen only now", VerdictCase(patience_s=LONG, watched_s=30.0, still_s=30.0)),
     (
         21,
@@ -249,6 +285,30 @@ def test_without_a_rule_a_case_of_its_own_is_decided_otherwise(number, monkeypat
         or (decided.rule, decided.verdict) != (number, verdict)
         for verdict, case in cases
     )
+
+
+def test_work_may_wait_for_the_poll_interval_of_its_connector():
+    assert decide_verdict(REPEATING_SOURCE._replace(poll_s=1.0)) is None
+    later = REPEATING_SOURCE._replace(poll_s=1.0, still_s=LONG + 1, waiting_s=LONG + 1)
+    assert decide_verdict(later).verdict is SILENT
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (REPEATING_SOURCE, "and it committed the same offset repeatedly, and no state"),
+        (STUCK._replace(sourced=True), "and no state shows a failure"),
+        (DONE._replace(sourced=True, still_s=LONG), "at its source, and it has not advanced since"),
+        (
+            DONE._replace(sourced=True, ahead=3, unit="bytes"),
+            "3 bytes beyond the end of its source",
+        ),
+        (DONE._replace(ahead=3), "3 records beyond the log end"),
+        (QUIET._replace(in_snapshot=True), "an initial snapshot is in progress"),
+    ],
+)
+def test_a_reason_names_the_source_and_not_a_log(case, words):
+    assert words in decide_verdict(case).reason
 
 
 @pytest.mark.parametrize("repeated_s", [None, 30.0])

@@ -7,6 +7,7 @@ from typing import Final
 
 from offsetwatch.formatting import format_count, format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.input_visibility import NO_ANSWER_REASONS
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.findings import (
     RECORDS,
@@ -22,6 +23,7 @@ from offsetwatch.model.observations import (
     LOG_ENDS,
     OPEN_TRANSACTION,
     REST_OFFSETS,
+    SOURCE_END,
     Frozen,
     InputId,
     build_rest_offsets_input,
@@ -31,8 +33,6 @@ from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS
 from offsetwatch.state.connect.rest_offsets import find_polled_connectors, is_replaced_by_rest
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import DroppedSeries, InputView, SeriesGroup, SeriesOwner, Snapshot
-
-NO_ANSWER_REASONS: Final = frozenset({"unreachable", "timeout"})
 
 
 class KafkaInputs:
@@ -167,8 +167,10 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
     lost: set[str] = set()
     for view in context.snapshot.inputs:
-        if view.id in extra or not _is_down(context, view):
+        if view.id in extra or not is_down(context, view):
             continue
+        if view.id.kind == SOURCE_END and view.last_reason in NO_ANSWER_REASONS:
+            continue  # rule 40
         if view.id in of_silent:
             lost.add(of_silent[view.id])
             continue
@@ -336,7 +338,8 @@ def _select_frozen(view: InputView, *, in_transaction: bool) -> list[Frozen]:
     ]
 
 
-def _is_down(context: RuleContext, view: InputView) -> bool:
+def is_down(context: RuleContext, view: InputView) -> bool:
+    """Check whether an input has failed for an interval, three times in a row, or is stale."""
     subject = f"{view.id.kind} {view.id.input}"
     total = sum(count for _, count in view.errors)
     if view.last_reason == OPEN_TRANSACTION:
