@@ -292,7 +292,7 @@ def _morning(moment: float) -> Snapshot:
                 subject="invoices-2",
                 summary=(
                     "invoices-to-s3 task 0 failed 3 times at the same position: "
-                    "JsonParseException at invoices-2@4711; restarts will not help."
+                    "JsonParseException at invoices-2@4711; restarts have not helped."
                 ),
                 since=NOW - 720.0,
                 evidence=(

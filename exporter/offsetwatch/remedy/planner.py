@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from offsetwatch.errors import ClientError
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
-from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
+from offsetwatch.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
 from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.facts_collector import FactsCollector
 from offsetwatch.remedy.gather.live_queries import (
@@ -31,6 +31,7 @@ from offsetwatch.remedy.gather.snapshot_queries import (
 from offsetwatch.remedy.guards import evaluate, find_tripped_breakers
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import create_plan_id
+from offsetwatch.remedy.locate.recommendations import recommend_for_sink
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import PlanApproval
@@ -115,12 +116,25 @@ class Planner:
     def evaluate_case(self, case: RemediationCase) -> CaseEvaluation:
         """Plan the action of a case, and evaluate every guard for it."""
         if case.action is not Action.SKIP_ONE:
-            return self._evaluate(case)
+            return self._evaluate(case)._replace(recommend=self._recommend(case))
         identification = self._find_record(case)
         if isinstance(identification, NoIdentification):
             said = f"{identification.reason}: {identification.said}"
             return CaseEvaluation(case.action, None, said=said, recommend=identification.recommend)
         return self._evaluate(replace(case, identified=identification))
+
+    def _recommend(self, case: RemediationCase) -> tuple[str, ...]:
+        """Return what may help a sink that fails over and over by an exception of unknown meaning.
+
+        Drivers of databases throw the same class for a bad row and for a broken connection, so that
+        nothing is skipped without a person.
+        """
+        failure, incident = case.failure, case.incident
+        if incident is None or failure is None or failure.kind is not FailureKind.UNKNOWN:
+            return ()
+        is_sink = case.key in self._snapshot().index.sink_groups
+        repeated = self._collector.failures(incident) >= self._policy.failures
+        return recommend_for_sink(failure.stage) if is_sink and repeated else ()
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from offsetwatch.config.schema import remediation as shape
 from offsetwatch.config.schema.remediation import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES
+from offsetwatch.remedy.classify import may_be_listed
 from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
 from offsetwatch.remedy.model.service_api import Mode
 
@@ -55,6 +56,18 @@ def build_policy(remedy: shape.RemedyConfig) -> Policy:
         only_in=tuple(_build_window(window) for window in remedy.maintenance.only_in),
         stop_file=remedy.kill_switch,
         stop_on=tuple(remedy.stop_on),
+    )
+
+
+def find_ineffective_data_errors(remedy: shape.RemedyConfig) -> tuple[str, ...]:
+    """Return mistakes of sink_data_errors: exceptions that never mean a bad record alone."""
+    return tuple(
+        f"remedy.sink_data_errors.{sink}[{number}]: {name} has no effect: it also stands for a "
+        "target that is not available, or wraps another cause; name the exception that only a bad "
+        "record causes"
+        for sink, names in sorted(remedy.sink_data_errors.items())
+        for number, name in enumerate(names)
+        if not may_be_listed(name)
     )
 
 

@@ -25,6 +25,7 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_count
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicKind
+from offsetwatch.remedy.policy_settings import find_ineffective_data_errors
 from offsetwatch.serve.metrics import catalog
 from offsetwatch.serve.web_config.reloader import check_web_config
 
@@ -43,6 +44,7 @@ def check_config_file(config_path: Path) -> None:
     ]
     for path, tls in loaded.tls_settings():
         mistakes.extend(f"{path}.{problem}" for problem in find_tls_problems(tls))
+    mistakes.extend(find_ineffective_data_errors(loaded.remedy))
     if mistakes:
         raise ConfigError(tuple(f"{config_path.name}: {mistake}" for mistake in mistakes))
     control = None if loaded.control is None else loaded.control.web_config_file

@@ -18,6 +18,7 @@ from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.drivers.strimzi.operator import OPERATION_S
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool
+from offsetwatch.toolbox.source_pool import SourcePool
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.rest import RestOffsetStore
 from offsetwatch.toolbox.store.strimzi import StrimziConnectCluster, StrimziOffsetStore
@@ -161,6 +162,7 @@ def open_offset_store(
             store = open_worker_storage(
                 where.worker_config,
                 KafkaClusterPool(clusters),
+                sources=SourcePool(() if loaded is None else loaded.sources),
                 kafka=_find_kafka(where, loaded),
                 kafka_name=where.kafka,
                 flow=where.flow,
@@ -191,6 +193,9 @@ def _open_strimzi_store(
         cluster,
         KafkaClusterPool({} if loaded is None else loaded.kafka),
         even_if_gitops=where.even_if_gitops,
+        sources=SourcePool(
+            () if loaded is None else loaded.sources, None if linked is None else linked.name
+        ),
     )
 
 

@@ -49,6 +49,8 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 
 PROBE_S: Final = 5.0
 OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
+OFFSETS_SINCE: Final = (3, 5)  # KIP-875: offsets that can be read
+ALTER_OFFSETS_SINCE: Final = (3, 6)  # and altered
 READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst
 IDLE_S: Final = 30.0  # then connections that nobody needed are given back
 
@@ -200,12 +202,29 @@ class ConnectClient:
         return self._decoded("GET /connectors", decode_connectors(self._quick.connectors()))
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
-        """Return the offsets that a task would receive now, sorted. Raises NotFound."""
-        decoded = self._decoded(
-            f"offsets of {connector}", decode_offsets(self._slow.offsets(connector))
-        )
+        """Return the offsets that a task would receive now, sorted.
+
+        Raises NotFound, and RemoteRefusal where the worker is too old to return offsets.
+        """
+        try:
+            body = self._slow.offsets(connector)
+        except NotFound:
+            self._require_offsets()
+            raise
+        decoded = self._decoded(f"offsets of {connector}", decode_offsets(body))
         pairs = (PartitionOffset(partition, offset) for partition, offset in decoded)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
+
+    def _require_offsets(self) -> None:
+        """Raise RemoteRefusal if the worker is known to have no offsets over REST."""
+        version = self.root().version
+        if (parse_kafka_version(version) or OFFSETS_SINCE) < OFFSETS_SINCE:
+            raise RemoteRefusal(
+                self.name,
+                f"its worker has version {version}, and Connect returns offsets since Kafka 3.5",
+                "upgrade it, or read them from the worker's storage: --worker-config; the daemon "
+                "reads them from the offsets topic",
+            )
 
     def read_state(self, connector: str) -> RestConnectorState | None:
         """Return the connector's state; None if no worker has reported one. Raises NotFound."""

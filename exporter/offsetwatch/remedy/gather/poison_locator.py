@@ -23,7 +23,12 @@ from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.remedy.gather.live_queries import Brokers, compute_config_sha256
+from offsetwatch.remedy.gather.live_queries import (
+    ALTER_OFFSETS_SINCE,
+    Brokers,
+    compute_config_sha256,
+    parse_kafka_version,
+)
 from offsetwatch.remedy.gather.record_window import (
     DEFAULT_LIMITS,
     BoundedLogReader,
@@ -37,6 +42,7 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     is_label_of,
     parse_version,
 )
+from offsetwatch.remedy.locate.recommendations import recommend_for_sink
 from offsetwatch.remedy.locate.search import (
     WORKER_SETTINGS,
     IdentifiedRecord,
@@ -108,9 +114,7 @@ class PoisonLocator:
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> SearchSubject | NoIdentification:
         if now.config is None or now.pairs is None:
-            return NoIdentification(
-                "not_told", "Connect does not return its configuration and offsets"
-            )
+            return _explain_missing_answers(case, now, snapshot)
         index = snapshot.index
         sink, flow = index.sink_groups.get(case.key), index.flows.get(case.key)
         if sink is not None:
@@ -233,7 +237,9 @@ class PoisonLocator:
         """Return the record that is skipped if a partition gets this offset."""
         index = snapshot.index
         sink, flow = index.sink_groups.get(case.key), index.flows.get(case.key)
-        mine = next((pair for pair in now.pairs or () if pair.partition == to.partition), None)
+        if now.pairs is None:
+            return _explain_missing_answers(case, now, snapshot)
+        mine = next((pair for pair in now.pairs if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:
             return NoIdentification("no_offset", f"it has no offset for {to.partition}")
         if sink is not None and sink.kafka is not None:
@@ -347,6 +353,24 @@ def _is_mirror_moving(
         if (view.topic, view.partition) == (position.partition.topic, position.partition.partition):
             return None if view.lag is None else view.lag == 0 or view.caught_up
     return None
+
+
+def _explain_missing_answers(
+    case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
+) -> NoIdentification:
+    """Explain what Connect does not return; old workers have no offsets over REST."""
+    version = "" if now.root is None else now.root.version
+    if (parse_kafka_version(version) or ALTER_OFFSETS_SINCE) >= ALTER_OFFSETS_SINCE:
+        return NoIdentification("not_told", "Connect does not return its configuration and offsets")
+    said = (
+        f"its worker has version {version}, and offsets can be changed over REST "
+        "since Kafka 3.6: upgrade it, or stop every worker and use `offsets alter` with "
+        "--worker-config"
+    )
+    is_sink = case.key in snapshot.index.sink_groups
+    stage = None if case.failure is None else case.failure.stage
+    recommend = recommend_for_sink(stage) if is_sink else ()
+    return NoIdentification("old_connect", said, recommend=recommend)
 
 
 def _version_of(now: LiveConnectorState) -> tuple[int, ...] | None:

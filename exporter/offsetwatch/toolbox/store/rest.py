@@ -24,6 +24,7 @@ from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.storage import build_contents
 from offsetwatch.remedy.gather.live_queries import (
+    ALTER_OFFSETS_SINCE,
     ConnectClient,
     WorkerVersions,
     parse_kafka_version,
@@ -56,7 +57,6 @@ from offsetwatch.toolbox.store.offset_store import (
 from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
 from offsetwatch.toolbox.validation import ValidationProblem
 
-ALTER_OFFSETS_SINCE: Final = (3, 6)  # KIP-875: offsets that can be altered
 _NO_TASK_OFFSET: Final = (
     "has no offset for a task: its key is written in other bytes than Connect looks it up by, or "
     "its value is none; a reset over REST leaves it as it is"

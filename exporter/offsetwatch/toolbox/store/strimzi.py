@@ -30,6 +30,7 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
 )
 from offsetwatch.remedy.model.plan import Alter, PartitionOffset, PlanSubject, RequestedState, Reset
 from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.source_pool import SourcePool
 from offsetwatch.toolbox.store.offset_store import (
     MOVING_OFFSETS_NOTE,
     ChangeSteps,
@@ -76,8 +77,9 @@ class StrimziOffsetStore(OffsetStore):
         kafkas: facts.KafkaClusterPool,
         *,
         even_if_gitops: bool = False,
+        sources: SourcePool | None = None,
     ) -> None:
-        super().__init__(kafkas, cluster.home)
+        super().__init__(kafkas, cluster.home, sources)
         self._access = access
         self._connect = cluster
         self._even_if_gitops = even_if_gitops

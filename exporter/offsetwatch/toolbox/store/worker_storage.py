@@ -47,6 +47,7 @@ from offsetwatch.remedy.model.stored_offsets import (
     list_pairs,
 )
 from offsetwatch.toolbox import connector_facts as facts
+from offsetwatch.toolbox.source_pool import SourcePool
 from offsetwatch.toolbox.store.offset_store import (
     ChangeSteps,
     HistoricOffset,
@@ -86,6 +87,7 @@ def open_worker_storage(
     kafka_name: str | None = None,
     flow: str | None = None,
     progress: ProgressCallback | None = None,
+    sources: SourcePool | None = None,
 ) -> WorkerOffsetStore:
     """Open the storage of a worker's file. Raises ConfigError.
 
@@ -94,7 +96,7 @@ def open_worker_storage(
     settings = read_worker_config(path, flow=flow, translate=kafka is None)
     if isinstance(settings, StandaloneStorage):
         return WorkerOffsetStore(
-            _StandaloneWorkerStorage(settings), kafkas, SystemClock(), progress
+            _StandaloneWorkerStorage(settings), kafkas, SystemClock(), progress, sources
         )
     properties = settings.client if kafka is None else kafka.client_properties()
     assert properties is not None
@@ -103,7 +105,7 @@ def open_worker_storage(
     worker = _DistributedWorkerStorage(
         settings, name, properties, admin, lambda: TailReader(name, properties)
     )
-    return WorkerOffsetStore(worker, kafkas, SystemClock(), progress)
+    return WorkerOffsetStore(worker, kafkas, SystemClock(), progress, sources)
 
 
 class WorkerOffsetStore(OffsetStore):
@@ -118,8 +120,9 @@ class WorkerOffsetStore(OffsetStore):
         kafkas: facts.KafkaClusterPool,
         clock: UnixClock,
         progress: ProgressCallback | None = None,
+        sources: SourcePool | None = None,
     ) -> None:
-        super().__init__(kafkas, None)
+        super().__init__(kafkas, None, sources)
         self._worker = worker
         self._clock = clock
         self._progress = progress

@@ -108,3 +108,18 @@ def test_an_unknown_role_or_a_missing_file_is_a_usage_error() -> None:
     assert decode("", role="secrets").exit_code == 2
     missing = CliRunner().invoke(cli, ["decode", "--topic-role", "status", "/no/such/file"])
     assert missing.exit_code == 2
+
+
+def test_exceptions_that_have_no_effect_are_a_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "offsetwatch.yaml"
+    text = (
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: c, kafka: k, url: "http://127.0.0.1:1"}]\n'
+        "remedy: {sink_data_errors: {a.B: [%s]}}\n"
+    )
+    file.write_text(text % "com.example.BadRow")
+    assert CliRunner().invoke(cli, ["check", "--config", str(file)]).exit_code == 0
+    file.write_text(text % "java.sql.SQLException")
+    refused = CliRunner().invoke(cli, ["check", "--config", str(file)])
+    assert refused.exit_code != 0
+    assert "java.sql.SQLException has no effect" in refused.stderr + str(refused.exception)

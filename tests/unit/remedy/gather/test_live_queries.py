@@ -5,15 +5,17 @@ answer for a no that is none.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 
+import httpx
 import pytest
 
 from offsetwatch.clients.kafka.inspector import KafkaInspector
-from offsetwatch.config import Kafka
-from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
+from offsetwatch.config import Connect, Kafka
+from offsetwatch.errors import ClientError, NotFound, RemoteRefusal, ResponseTimeout
 from offsetwatch.remedy.drivers.common_steps import KafkaSource
 from offsetwatch.remedy.gather import live_queries
-from offsetwatch.remedy.gather.live_queries import IDLE_S, Brokers
+from offsetwatch.remedy.gather.live_queries import IDLE_S, Brokers, ConnectClient
 from tests.fakes.clock import VirtualClock
 
 
@@ -83,3 +85,20 @@ def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
         Brokers({"east": cluster}).topic_id("east", "orders")
     with pytest.raises(type(error)):
         KafkaSource("east", cluster).topic_id("orders")
+
+
+@pytest.mark.parametrize(
+    ("version", "error"), [("3.4.1", RemoteRefusal), ("3.5.0", NotFound), ("4.3.1", NotFound)]
+)
+def test_a_worker_without_offsets_is_too_old_or_has_no_such_connector(version, error):
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/":
+            return httpx.Response(200, json={"version": version, "commit": "c"})
+        return httpx.Response(404, json={"error_code": 404, "message": "HTTP 404 Not Found"})
+
+    connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
+    with closing(ConnectClient(connect, transport=httpx.MockTransport(answer))) as client:
+        with pytest.raises(error) as raised:
+            client.pairs("c")
+        assert raised.type is error
+    assert ("since Kafka 3.5" in str(raised.value)) == (error is RemoteRefusal)

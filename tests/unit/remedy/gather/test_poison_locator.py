@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.observations import LogBounds
@@ -277,6 +278,19 @@ def test_what_connect_does_not_report_names_nothing(broker):
     answer = finder(broker).find(case(), nothing, sinks())
     assert isinstance(answer, NoIdentification)
     assert answer.reason == "not_told"
+
+
+@pytest.mark.parametrize(
+    ("version", "reason"), [("3.4.1", "old_connect"), ("3.6.0", "not_told"), ("x", "not_told")]
+)
+def test_a_worker_that_is_too_old_is_named_with_what_to_do_instead(broker, version, reason):
+    nothing = LiveConnectorState(ConnectRoot(version), None, None, None, 3.0)
+    found = finder(broker).find(case(BY_PUT), nothing, sinks())
+    named = finder(broker).named(case(BY_PUT), nothing, sinks(), sink_pair(1))
+    assert isinstance(found, NoIdentification)
+    assert found == named
+    assert found.reason == reason
+    assert ("3.4.1" in found.said, bool(found.recommend)) == (version == "3.4.1",) * 2
 
 
 def test_a_source_of_its_own_kind_is_left_to_an_operator(broker):

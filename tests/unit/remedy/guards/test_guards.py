@@ -224,6 +224,16 @@ ROWS = (
     Row("restarts_left", PLAN, {"restarted_at": (NOW - 299,)}, RESTART),
     Row("restart_helps", PLAN, {"failure_kind": "config"}, RESTART),
     Row("restart_helps", PLAN, {"veto": "auth"}, RESTART),
+    Row(
+        "restart_helps",
+        PLAN,
+        {
+            "failure_kind": "unknown",
+            "veto": "unknown",
+            "findings": frozenset({"poison_suspected"}),
+        },
+        RESTART,
+    ),
     Row("harmful", PLAN, {"findings": frozenset({"task_failed"})}, STOP),
 )
 # What is passed by not being asked, or by what it does not know, has tests of its own.
@@ -515,7 +525,8 @@ def test_what_one_record_can_cause_may_be_skipped(kind):
 
 @pytest.mark.parametrize("kind", ["connectivity", "timeout", "resource", "unknown", "schema"])
 def test_what_may_pass_by_itself_may_be_restarted(kind):
-    inputs = facts(RESTART, failure_kind=kind, veto=kind)
+    findings = frozenset({"task_failed"})
+    inputs = facts(RESTART, failure_kind=kind, veto=kind, findings=findings)
     assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 

@@ -13,6 +13,7 @@ from offsetwatch.config import parse
 from offsetwatch.config.schema.remediation import (
     SAFE_SINK_CLASSES,
     UNSAFE_SINK_NAMES,
+    RemedyConfig,
     is_unsafe_sink,
 )
 from offsetwatch.model.findings import FindingName
@@ -32,7 +33,7 @@ from offsetwatch.remedy.model.policy import (
     update_mass_failure,
 )
 from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.remedy.policy_settings import build_policy
+from offsetwatch.remedy.policy_settings import build_policy, find_ineffective_data_errors
 
 NOW = 1_800_000_000.0
 ME = ("lab", "orders-sink")
@@ -174,6 +175,21 @@ def test_data_errors_are_those_of_the_class():
     policy = configured(sink_data_errors={"a.B": ["x.Y", "x.Z"], "c.D": ["x.Y"]})
     assert policy.data_errors("a.B") == {"x.Y", "x.Z"}
     assert policy.data_errors("e.F") == frozenset()
+
+
+def test_an_exception_that_never_means_a_bad_record_alone_is_named():
+    sink = "io.aiven.connect.jdbc.JdbcSinkConnector"
+    remedy = RemedyConfig(
+        sink_data_errors={
+            sink: ["com.example.BadRow", "java.sql.SQLException"],
+            "a.B": ["org.apache.kafka.connect.errors.ConnectException"],
+        }
+    )
+    first, second = find_ineffective_data_errors(remedy)
+    assert first.startswith("remedy.sink_data_errors.a.B[0]: org.apache.kafka.connect.errors.")
+    assert second.startswith(
+        f"remedy.sink_data_errors.{sink}[1]: java.sql.SQLException has no effect: "
+    )
 
 
 def test_what_may_stop_a_connector_is_something_that_can_be_found():

@@ -133,8 +133,8 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
             Severity.CRITICAL,
             key,
             f"task {number} failed {format_count(run.count, 'time')} at the same position: "
-            f"{parse_exception_name(run.failure)}{_format_position(stuck)}; restarts will not "
-            "help.",
+            f"{parse_exception_name(run.failure)}{_format_position(stuck)}; restarts have not "
+            "helped.",
             evidence=(
                 EvidenceItem("error", run.failure or "not reported"),
                 *build_examples(where or [EvidenceItem("position", "no commit yet")]),

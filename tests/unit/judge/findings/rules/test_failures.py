@@ -75,7 +75,7 @@ def test_a_poison_is_reported_with_the_task_that_failed_most_and_all_that_did():
     finding = select_finding(play.findings, FindingName.POISON_SUSPECTED)
     assert finding.summary == (
         "files task 1 failed 4 times at the same position: Bad at "
-        'filename=/data/in.txt@{"position":1}; restarts will not help.'
+        'filename=/data/in.txt@{"position":1}; restarts have not helped.'
     )
     evidence = texts(finding.evidence)
     assert evidence["error"] == BAD

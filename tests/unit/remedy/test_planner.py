@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from offsetwatch.config.schema.remediation import RemedyConfig
+from offsetwatch.model.topology import SinkGroup, Topology
+from offsetwatch.remedy.classify import Failure, FailureKind
+from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
+from offsetwatch.remedy.locate.recommendations import ERRANT_RECORDS, ONE_AT_A_TIME
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.planner import CaseEvaluation, Planner
+from offsetwatch.remedy.policy_settings import build_policy
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
+
+SINKS = replace(
+    EMPTY_SNAPSHOT, topology=Topology((), (), sinks=(SinkGroup("lab", "c", "connect-c", "east"),))
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "failures", "snapshot", "recommended"),
+    [
+        pytest.param(FailureKind.UNKNOWN, 3, SINKS, True, id="over-and-over"),
+        pytest.param(FailureKind.UNKNOWN, 1, SINKS, False, id="once"),
+        pytest.param(FailureKind.CONNECTIVITY, 3, SINKS, False, id="it-passes"),
+        pytest.param(FailureKind.UNKNOWN, 3, EMPTY_SNAPSHOT, False, id="no-sink"),
+    ],
+)
+def test_what_may_help_a_sink_is_said_where_its_exception_may_mean_anything(
+    monkeypatch, kind, failures, snapshot, recommended
+):
+    """A driver of a database throws the same class for a bad row and for a broken connection."""
+    planner = Planner(
+        client_of=lambda name: None,
+        collector=SimpleNamespace(failures=lambda incident: failures),
+        locator=None,
+        snapshot=lambda: snapshot,
+        policy=build_policy(RemedyConfig()),
+        quarantine="q",
+        state_dir=Path("/nowhere"),
+        clock=lambda: 1.0,
+    )
+    monkeypatch.setattr(planner, "_evaluate", lambda case: CaseEvaluation(case.action, None))
+    incident = Incident("key", IncidentKind.FAILED, "lab", "c", "found", "said", 1.0, ())
+    failure = Failure(kind, "put", ("java.sql.SQLException",), "0" * 16, "unknown", None)
+    case = RemediationCase("lab", "c", Action.RESTART_FAILED, incident=incident, failure=failure)
+    expected = (ERRANT_RECORDS, ONE_AT_A_TIME) if recommended else ()
+    assert planner.evaluate_case(case).recommend == expected
