@@ -151,7 +151,8 @@ def _find_matching_topics(
 ) -> set[str]:
     """Return topics with at least one key of these connectors in the sample.
 
-    `unread` receives the errors of topics of which a part could not be read.
+    `unread` receives the errors of topics of which a part could not be read, unless the rest holds
+    records of another kind.
     """
     refused: dict[TopicPartition, ClientError] = {}
     bounds = admin.bounds(partitions, stable=True, refused=refused)
@@ -168,6 +169,8 @@ def _find_matching_topics(
     open_ends = {partition: bounds[partition].stable_end for partition in starts}
     deadline = clock.now() + SAMPLE_DEADLINE_S
     topics: set[str] = set()
+    with_offsets: set[str] = set()
+    with_others: set[str] = set()
     # A clock that is set back must not draw this out: nothing else is found meanwhile.
     for partition, key in read_keys(
         open_reader,
@@ -177,6 +180,8 @@ def _find_matching_topics(
         refused,
     ):
         decoded = decode_key(key)
+        is_offset = isinstance(decoded, SourceKey)
+        (with_offsets if is_offset else with_others).add(partition.topic)
         if isinstance(decoded, SourceKey) and decoded.connector in connectors:
             topics.add(partition.topic)
     for partition in open_ends:
@@ -184,6 +189,8 @@ def _find_matching_topics(
             admin.name, f"it could not be sampled within {SAMPLE_DEADLINE_S:.0f} s"
         )
     for partition, error in refused.items():
+        if partition.topic in with_others - with_offsets:
+            continue  # what was read of it shows that it is no offsets topic
         detail = f"topic {partition.topic}: {error.detail}"
         unread.setdefault(partition.topic, type(error)(error.target, detail, error.advice))
     return topics

@@ -184,23 +184,35 @@ def deny(monkeypatch):
 
 
 def test_without_a_match_the_topics_that_were_not_read_are_named(kafka, deny):
-    deny(TopicPartition("connect-status", 1))
-    with pytest.raises(AccessDenied, match=f"topic connect-status: not authorized: {HOW}"):
+    kafka.create("other-offsets", 3)
+    deny(TopicPartition("other-offsets", 1))
+    with pytest.raises(AccessDenied, match=f"topic other-offsets: not authorized: {HOW}"):
         find(kafka)
 
 
 def test_one_match_is_not_taken_while_another_topic_may_be_one(kafka, deny):
+    kafka.create("other-offsets", 3)
     kafka.produce("connect-offsets", key(), b"{}")
-    deny(TopicPartition("connect-status", 1))
-    what = r"connect-offsets holds .*, and others may \(topic connect-status: not authorized\): "
+    deny(TopicPartition("other-offsets", 1))
+    what = r"connect-offsets holds .*, and others may \(topic other-offsets: not authorized\): "
     with pytest.raises(AccessDenied, match=f"{what}{HOW}"):
         find(kafka)
 
 
 def test_a_topic_without_a_leader_may_be_another(kafka, deny):
+    kafka.create("other-offsets", 3)
+    kafka.produce("connect-offsets", key(), b"{}")
+    deny(TopicPartition("other-offsets", 1), error="no leader")
+    with pytest.raises(LeaderNotAvailable, match="topic other-offsets: partition 1 has no leader"):
+        find(kafka)
+
+
+def test_a_topic_that_holds_other_records_is_no_rival_without_a_leader_of_a_partition(kafka, deny):
     kafka.produce("connect-offsets", key(), b"{}")
     deny(TopicPartition("connect-status", 1), error="no leader")
-    with pytest.raises(LeaderNotAvailable, match="topic connect-status: partition 1 has no leader"):
+    assert find(kafka).topic == "connect-offsets"
+    kafka.produce("connect-status", key("other"), b"{}", partition=0)
+    with pytest.raises(LeaderNotAvailable):
         find(kafka)
 
 
