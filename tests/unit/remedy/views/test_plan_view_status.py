@@ -128,7 +128,7 @@ def test_a_request_of_thousands_of_offsets_is_cut():
     ((result,), _) = plans(replace(DOSSIER, plan=long))
     (request,) = result.steps[0].requests
     assert len(request) < 2 * plan_view.REQUEST_CHARS_MAX
-    assert "characters more" in request
+    assert "more characters" in request
 
 
 def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
@@ -137,7 +137,7 @@ def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
     assert len(result.steps) == plan_view.STEPS_MAX
 
 
-@pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
+@pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 more character)")])
 def test_a_request_of_some_offsets_is_shown_whole(over, end):
     def requested(name: str) -> str:
         plan = msgspec.structs.replace(
