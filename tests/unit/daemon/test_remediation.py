@@ -78,7 +78,7 @@ def test_what_nobody_changed_goes_on(watched):
 def test_a_turn_that_ends_late_keeps_its_own_deadline(watched):
     watched.follow(config("observe"))
     assert watched.began["observe"].wait(WAIT_S)
-    first = watched._turn
+    first = watched._current_run
     watched.follow(config("propose"))
     assert first.deadline is not None
-    assert watched._turn.deadline is None
+    assert watched._current_run.deadline is None
