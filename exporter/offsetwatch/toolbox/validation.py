@@ -210,7 +210,8 @@ class _RequestCheck:
         if not wrong and not shaped and partition is not None and self._has_logs():
             yield from _prefix_flaws("offset", self._range_flaws(partition, offset))
         source = self.facts.source
-        if not wrong and not shaped and fields is not None and source is not None:
+        is_change = self.there.get(pair.partition) != pair.offset
+        if is_change and not wrong and not shaped and fields is not None and source is not None:
             flaws = find_bounds_flaws(fields, offset, source, self.facts.database)
             yield from _prefix_flaws("offset", flaws)
 

@@ -96,6 +96,13 @@ def test_a_slot_does_not_go_back_behind_what_it_has_confirmed():
     assert problems(facts(POSTGRES, WAL), '{"lsn":520,"lsn_commit":500}') == []
 
 
+def test_an_offset_that_stays_as_it_is_needs_no_room():
+    """A driver may confirm more to the slot than is committed: keepalives of a quiet database."""
+    offset = '{"lsn":450,"lsn_commit":420}'
+    known = facts(POSTGRES, WAL, present=(PartitionOffset(SERVER, offset),))
+    assert problems(known, offset) == []
+
+
 def test_past_the_end_of_the_wal_rows_would_be_lost_in_silence():
     (problem,) = problems(facts(POSTGRES, WAL), '{"lsn":1900,"lsn_commit":1900}')
     assert problem == (

@@ -490,6 +490,8 @@ def _find_loss(distance: Distance) -> str | None:
         return distance.lost
     floor = distance.floor
     position = distance.position_of_resume
+    if distance.connected:
+        return None  # it has resumed; its driver may confirm more than is committed (keepalives)
     if distance.unit != "bytes" or floor is None or position is None or position >= floor:
         return None
     return (

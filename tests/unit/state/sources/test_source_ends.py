@@ -132,7 +132,8 @@ def test_below_what_the_slot_has_confirmed_an_offset_is_lost():
     assert world.read(wal(500, sent=500, confirmed=80)).lost is None
     world.commit(lsn=70, lsn_commit=60)
     assert world.view().lost is None
-    lost = world.read(wal(500, sent=500, confirmed=80)).lost
+    assert world.read(wal(500, sent=500, confirmed=80)).lost is None  # it has resumed
+    lost = world.read(wal(500, active=False, confirmed=80)).lost
     assert lost == "its offset lies 20 bytes before the position from which it can resume"
 
 
