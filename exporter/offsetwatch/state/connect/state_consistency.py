@@ -58,7 +58,8 @@ class StateConsistencyChecks:
             self._answers = {}
             return frozenset()
         compared_at, self._compared_at = self._compared_at, now
-        if compared_at is None or not 0 <= now - compared_at < UNCOMPARED_S_MAX:
+        is_gap = compared_at is None or not 0 <= now - compared_at < UNCOMPARED_S_MAX
+        if self.doubts and is_gap:  # or histories would be built again for an equal dictionary
             self.doubts = {name: replace(doubt, at=now) for name, doubt in self.doubts.items()}
         if self._compared[0] is not listed or self._compared[1] is not histories:
             self._compared = (listed, histories)
