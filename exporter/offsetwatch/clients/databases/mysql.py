@@ -7,6 +7,7 @@ the binlog.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,6 +16,7 @@ from offsetwatch.clients.databases.settings import (
     APPLICATION,
     CONNECT_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
+    TLS_ADVICE,
     StatementTimeout,
     build_tls_context,
     call_library,
@@ -220,7 +222,9 @@ def translate_error(
             return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
         return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
     if connecting:
-        return TargetUnreachable(name, text)
+        return TargetUnreachable(
+            name, text, TLS_ADVICE if re.search("certificate|SSL", text) else None
+        )
     if code in _LOST or isinstance(error, OSError):
         return IncompleteResponse(name, f"the connection broke: {text}")
     return MalformedResponse(name, f"{type(error).__name__}: {text}")

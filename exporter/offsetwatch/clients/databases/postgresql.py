@@ -15,8 +15,10 @@ from offsetwatch.clients.databases.settings import (
     APPLICATION,
     CONNECT_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
+    TLS_ADVICE,
     StatementTimeout,
     call_library,
+    find_authorities_file,
     import_library,
     read_dsn,
     read_source_secret,
@@ -217,7 +219,8 @@ def _classify_connection_error(name: str, error: Exception, text: str) -> Client
         )
     refusal = re.search(r"(?:FATAL|PANIC|fe_sendauth): +(.*)", text)
     if refusal is None:
-        return TargetUnreachable(name, text.removeprefix("connection failed: "))
+        advice = TLS_ADVICE if re.search("certificate|SSL", text) else None
+        return TargetUnreachable(name, text.removeprefix("connection failed: "), advice)
     for pattern, kind in _REFUSALS:
         if re.search(pattern, refusal[1]):
             return kind(name, refusal[1], _ADVICE.get(kind))
@@ -247,7 +250,7 @@ def build_settings(source: Source) -> dict[str, str]:
     if tls is not None:
         settings["sslmode"] = _SSL_MODES[tls.verify]
         if tls.verify != "none":
-            settings["sslrootcert"] = "system" if tls.ca_file is None else str(tls.ca_file)
+            settings["sslrootcert"] = str(tls.ca_file or find_authorities_file() or "system")
         if tls.cert_file is not None:
             settings["sslcert"] = str(tls.cert_file)
             settings["sslkey"] = str(tls.key_file or tls.cert_file)

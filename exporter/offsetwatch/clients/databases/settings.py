@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import ssl
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
@@ -20,6 +21,17 @@ CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 2  # on the server
 ANSWER_TIMEOUT_S: Final = 4.0  # of a statement here, where a server is stopped or the network cut
 APPLICATION: Final = "offsetwatch"
+TLS_ADVICE: Final = (
+    "check tls of this source: ca_file has the authority of the server's certificate, and the "
+    "address has the name that is in it; and that the server offers TLS"
+)
+# psycopg's wheels bring an OpenSSL that has no authorities: of Debian, Red Hat, SUSE, Alpine.
+_AUTHORITIES_FILES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
 _TEXT_MAX: Final = 300
 _Result = TypeVar("_Result")
 
@@ -83,6 +95,12 @@ def read_source_secret(source: Source, name: str) -> str | None:
             f"{name}_file {describe_file_error(exc)}",
             f"correct {name}_file of {source.name} under sources, or the file",
         ) from None
+
+
+def find_authorities_file() -> str | None:
+    """Return the file of the operating system's authorities; None where it has none."""
+    known = (ssl.get_default_verify_paths().cafile, *_AUTHORITIES_FILES)
+    return next((file for file in known if file is not None and Path(file).is_file()), None)
 
 
 def build_tls_context(source: Source, tls: SourceTls) -> ssl.SSLContext:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from offsetwatch.clients.databases import bounded_psycopg
+from offsetwatch.clients.databases import settings as databases_settings
 from offsetwatch.clients.databases.postgresql import PostgresqlReader
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
@@ -310,3 +311,30 @@ def test_a_wait_ends_by_our_own_limit() -> None:
     next(late)
     with pytest.raises(bounded_psycopg.AnswerTimeout):
         late.send("nothing")
+
+
+def test_without_a_file_of_authorities_those_of_the_system_are_trusted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("")
+    calls = connecting(monkeypatch, FakeConnection(), FakeConnection(), FakeConnection())
+    for known in ([str(tmp_path / "none"), str(file)], []):
+        monkeypatch.setattr(databases_settings, "_AUTHORITIES_FILES", known)
+        monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+        PostgresqlReader(source(host="db", user="w", tls={})).read(REQUEST)
+    PostgresqlReader(source(host="db", user="w", tls={"verify": "none"})).read(REQUEST)
+    assert [call.get("sslrootcert") for call in calls] == [str(file), "system", None]
+    assert [call["sslmode"] for call in calls] == ["verify-full", "verify-full", "require"]
+
+
+@pytest.mark.parametrize(
+    "text", ["SSL error: certificate verify failed", "server does not support SSL"]
+)
+def test_what_is_wrong_with_tls_comes_with_advice(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    connecting(monkeypatch, psycopg.OperationalError(f"connection failed: {text}"))
+    with pytest.raises(TargetUnreachable) as raised:
+        PostgresqlReader(source(host="db", user="w", tls={})).read(REQUEST)
+    assert str(raised.value.advice).startswith("check tls of this source")
