@@ -229,7 +229,9 @@ TABLE = [
         11,
         UNKNOWN,
         "beyond the end of its source",
-        QUIET._replace(sourced=True, ahead=3, unit="bytes", moved_s=LONG + 1, rhythm_s=900.0),
+        QUIET._replace(
+            sourced=True, ahead=3, unit="bytes", moved_s=LONG + 1, move_interval_s=900.0
+        ),
     ),
     (28, OK, "in a snapshot, and it commits", QUIET._replace(in_snapshot=True, repeated_s=1.0)),
     (28, OK, "in a snapshot, and it does not commit", QUIET._replace(in_snapshot=True)),
