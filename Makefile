@@ -13,6 +13,7 @@
 #   make image [TARGET=pipeline]   a container image, with docker, podman or buildah
 #   make sbom                  what the images are made of, as CycloneDX, in build/
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
+#   make databases             PostgreSQL and MariaDB for the lab, from Debian; none is started
 
 PYTHON ?= python3
 VENV := .venv
@@ -24,7 +25,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah databases image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,7 +45,7 @@ install: $(STAMP)
 demo: $(STAMP)
 	@$(BIN)/python -m lab demo $(ARGS)
 
-lab: $(STAMP)
+lab: $(STAMP) $(if $(filter --postgres --mariadb,$(ARGS)),databases)
 	@$(BIN)/python -m lab up $(ARGS)
 
 check: $(STAMP)
@@ -93,7 +94,7 @@ full:
 # changes since that revision touch.
 SIXTH ?= all
 SINCE ?=
-rest: $(STAMP) buildah classes
+rest: $(STAMP) buildah databases classes
 	@$(call TWO_LANES,rest-1 rest-2)
 
 rest-1 rest-2: $(STAMP)
@@ -110,6 +111,14 @@ chromium:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
 		|| { apt-get -q update && apt-get -q install -y --no-install-recommends chromium; } \
 		|| { echo "the tests of the status page need a Chromium: apt-get install chromium"; exit 1; }
+
+# Servers of the lab, none of them started: the policy is Debian's own way to say so.
+POLICY := /usr/sbin/policy-rc.d
+databases:
+	@{ command -v /usr/lib/postgresql/*/bin/postgres && PATH="$$PATH:/usr/sbin" command -v mariadbd; } >/dev/null 2>&1 \
+		|| { test -e $(POLICY) || { printf '#!/bin/sh\nexit 101\n' >$(POLICY); chmod +x $(POLICY); trap 'rm -f $(POLICY)' EXIT; }; \
+		     apt-get -q update && apt-get -q install -y --no-install-recommends postgresql mariadb-server-core mariadb-client-core; } \
+		|| { echo "the lab with databases needs: apt-get install postgresql mariadb-server"; exit 1; }
 
 # An image cannot be built without what builds images.
 buildah:

@@ -4,6 +4,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,8 @@ from rich.table import Table
 from lab.cluster.lab import Lab
 from lab.cluster.load import RATE_MAX, Load
 from lab.cluster.options import KAFKA_VERSION, LabOptions
+from lab.databases.row_load import RowLoad
+from lab.databases.server import ADMINISTRATOR
 from lab.errors import LabError
 from lab.processes.class_archive import archive_of
 from lab.processes.jars import jars as resolve_jars
@@ -61,6 +64,8 @@ def classes(kafka_version: str) -> None:
 @click.option("--workers", type=click.IntRange(1, 2), default=1, show_default=True)
 @click.option("--dedicated-mm2", is_flag=True, help="Add a MirrorMaker process, flow w2->e2.")
 @click.option("--standalone", is_flag=True, help="Add a standalone worker, offsets in a file.")
+@click.option("--postgres", is_flag=True, help="Add PostgreSQL and Debezium, over table orders.")
+@click.option("--mariadb", is_flag=True, help="Add MariaDB and Debezium, over table orders.")
 @click.option("--load", "rate", type=click.FloatRange(0, RATE_MAX), default=0.0, help="Per second.")
 @click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
 @click.option(
@@ -68,13 +73,15 @@ def classes(kafka_version: str) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep data here and go on with it next time; default: temporary.",
 )
-def up(
+def up(  # noqa: PLR0913 - one for each option
     *,
     kafka_version: str,
     exactly_once: bool,
     workers: int,
     dedicated_mm2: bool,
     standalone: bool,
+    postgres: bool,
+    mariadb: bool,
     rate: float,
     free_ports: bool,
     directory: Path | None,
@@ -87,6 +94,8 @@ def up(
             workers=workers,
             dedicated_mm2=dedicated_mm2,
             standalone=standalone,
+            postgres=postgres,
+            mariadb=mariadb,
             directory=directory,
             ports="free" if free_ports else "fixed",
         )
@@ -132,7 +141,7 @@ def demo(*, kafka_version: str, once: bool, alerts: bool, free_ports: bool) -> N
 
 
 def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
-    """What is to be shown. Neither needs what the other one imports, and that is slow."""
+    """What is to be shown. None needs what another one imports, and that is slow."""
     if alerts:
         from lab.demo import alerts as demo_alerts  # noqa: PLC0415
 
@@ -167,6 +176,9 @@ def _show(lab: Lab) -> None:
         table.add_row("its offsets", str(lab.solo.offsets))
     table.add_row("file in", str(lab.lines_path))
     table.add_row("file out", str(lab.sink_path))
+    for database in lab.databases:
+        table.add_row(f"{database.name}, everything", database.url(ADMINISTRATOR))
+        table.add_row(f"{database.name}, for offsetwatch", str(database.watcher_file))
     table.add_row("logs", str(lab.directory))
     for name, pid in lab.pids.items():
         table.add_row(f"pid of {name}", str(pid))
@@ -175,14 +187,12 @@ def _show(lab: Lab) -> None:
 
 
 def _run_until_signalled(lab: Lab, *, rate: float) -> None:
-    load = Load(lab, rate_per_s=rate, duration_s_max=UP_S_MAX) if rate > 0 else None
-    if load is not None:
-        load.start()
-    try:
+    with ExitStack() as stack:
+        if rate > 0:
+            stack.enter_context(Load(lab, rate_per_s=rate, duration_s_max=UP_S_MAX))
+        for database in lab.databases if rate > 0 else ():
+            stack.enter_context(RowLoad(database, rate_per_s=rate, duration_s_max=UP_S_MAX))
         _wait_for_signal(lab)
-    finally:
-        if load is not None:
-            load.stop()
 
 
 def _wait_for_signal(lab: Lab) -> None:

@@ -2,12 +2,15 @@
 
 import base64
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.cluster import connector_configs, properties_files
 from lab.cluster.options import LabOptions, Ports
 from lab.cluster.secured import Security
 from lab.cluster.standalone_worker import STANDALONE, Solo
+from lab.databases.debezium import plugin_path
+from lab.databases.server import DatabaseServer
 from lab.processes.child import Child
 from lab.processes.java import java
 from lab.processes.ports import LOOPBACK
@@ -21,6 +24,8 @@ FORMAT_S_MAX = 60.0
 # Enough for everything the lab does; a broker or worker is then some 220 MB resident.
 BROKER_HEAP_MB = 256
 CONNECT_HEAP_MB = 256
+# Each of its connectors has queues of thousands of rows, and a producer.
+DEBEZIUM_HEAP_MB = 512
 
 
 class Builder:
@@ -35,6 +40,7 @@ class Builder:
         classpath: Path,
         security: Security | None = None,
         plugins: Path | None = None,
+        databases: Sequence[DatabaseServer] = (),
     ) -> None:
         self._options = options
         self._ports = ports
@@ -42,6 +48,7 @@ class Builder:
         self._classpath = classpath
         self._security = security
         self._plugins = plugins
+        self._databases = databases
 
     def children(self) -> dict[str, Child]:
         """Every process of the lab, none started, brokers formatted."""
@@ -58,6 +65,7 @@ class Builder:
             built.append(self._standalone())
         if self._options.dedicated_mm2:
             built.append(self._mm2())
+        built += (database.child() for database in self._databases)
         self._format()
         return {child.name: child for child in built}
 
@@ -83,14 +91,18 @@ class Builder:
             offset_flush_interval_ms=self._options.offset_flush_interval_ms,
             exactly_once=exactly_once,
         )
+        if self._databases:
+            folders = [plugin_path(database.name) for database in self._databases]
+            properties = properties_files.with_plugins(properties, folders)
         flags: tuple[str, ...] = ()
         if self._security is not None:
             secured = f"{name.replace('-', '_')}_secured"
             properties = self._security.worker(properties, getattr(self._ports, secured))
             flags = (f"-Djava.security.auth.login.config={self._security.login_config}",)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        heap_mb = DEBEZIUM_HEAP_MB if self._databases else CONNECT_HEAP_MB
         return self._child(
-            name, main, properties, heap_mb=CONNECT_HEAP_MB, flags=flags, classes=self._plugins
+            name, main, properties, heap_mb=heap_mb, flags=flags, classes=self._plugins
         )
 
     def _mm2(self) -> Child:

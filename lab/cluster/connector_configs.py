@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from lab.databases.mariadb import MariadbServer
+from lab.databases.postgresql import PUBLICATION, PostgresqlServer
+from lab.databases.server import DEBEZIUM, ORDERS, SHOP, DatabaseServer
+from lab.processes.ports import LOOPBACK
+
 Config = Mapping[str, str]
 
 FILE_SOURCE = "file-source"
@@ -17,6 +22,10 @@ LINES_TOPIC = "lines"
 SOLO_SOURCE = "solo-source"
 SOLO_SINK = "solo-sink"
 SOLO_TOPIC = "solo-lines"
+
+# Debezium's, of a lab with databases; also their topic prefixes.
+POSTGRES_SHOP = "postgres-shop"
+MARIADB_SHOP = "mariadb-shop"
 MM2_TOPICS = "orders.*|payments.*"
 UPSTREAM = "west"
 DOWNSTREAM = "east"
@@ -118,6 +127,64 @@ def mm2_heartbeat(*, upstream: str, downstream: str) -> Config:
     return {
         **_mirror("MirrorHeartbeatConnector", upstream=upstream, downstream=downstream),
         "tasks.max": "1",
+    }
+
+
+def debezium_postgresql(server: PostgresqlServer, name: str = POSTGRES_SHOP) -> Config:
+    """Changes of `orders` become records of topic `<name>.public.orders`; see find_slot()."""
+    return {
+        **_debezium("postgresql.PostgresConnector", server, name),
+        "database.dbname": SHOP,
+        "plugin.name": "pgoutput",
+        "slot.name": find_slot(name),
+        "publication.name": PUBLICATION,
+        # It owns no table, so it may create no publication.
+        "publication.autocreate.mode": "disabled",
+        "table.include.list": f"public.{ORDERS}",
+    }
+
+
+def find_slot(connector: str) -> str:
+    """Return the name of a PostgreSQL connector's replication slot."""
+    return connector.replace("-", "_")
+
+
+def debezium_mariadb(
+    server: MariadbServer, *, bootstrap: str, name: str = MARIADB_SHOP, server_id: int = 5001
+) -> Config:
+    """Changes of `orders` become records of topic `<name>.shop.orders`. Its history of schemas is
+    topic `<name>-schemas` of this cluster. A server refuses a second reader of the same id.
+    """
+    history = "schema.history.internal"
+    return {
+        **_debezium("mariadb.MariaDbConnector", server, name),
+        "database.server.id": str(server_id),
+        "database.include.list": SHOP,
+        "table.include.list": f"{SHOP}.{ORDERS}",
+        f"{history}.kafka.bootstrap.servers": bootstrap,
+        f"{history}.kafka.topic": f"{name}-schemas",
+    }
+
+
+def _debezium(kind: str, server: DatabaseServer, name: str) -> Config:
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    return {
+        "connector.class": f"io.debezium.connector.{kind}",
+        "tasks.max": "1",
+        "topic.prefix": name,
+        "database.hostname": LOOPBACK,
+        "database.port": str(server.port),
+        "database.user": DEBEZIUM,
+        "database.password": server.password(DEBEZIUM),
+        # Ten seconds by default, between tries to connect again.
+        "errors.max.retries": "-1",
+        "retriable.restart.connector.wait.ms": "1000",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+        "key.converter": json,
+        "key.converter.schemas.enable": "false",
+        "value.converter": json,
+        "value.converter.schemas.enable": "false",
     }
 
 

@@ -7,7 +7,6 @@ in properties_files.py and connector_configs.py.
 
 import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +18,13 @@ from lab.cluster.build import BROKERS, DEDICATED_MM2, OTHER, WORKERS, Builder
 from lab.cluster.connect_client import ConnectApi
 from lab.cluster.connector_actions import SETTLE_S_MAX, ConnectorVerbs
 from lab.cluster.kafka_client import Cluster
-from lab.cluster.options import LabOptions
+from lab.cluster.options import LabOptions, Ports
 from lab.cluster.plugins import plugins
 from lab.cluster.secured import MECHANISM, USER, Security
 from lab.cluster.standalone_worker import STANDALONE, Solo
+from lab.databases.mariadb import MariadbServer
+from lab.databases.postgresql import PostgresqlServer
+from lab.databases.server import DatabaseServer
 from lab.errors import LabError
 from lab.processes.child import Child
 from lab.processes.jars import cache_directory, jars
@@ -31,6 +33,7 @@ from lab.waiting import until
 
 ClusterName = Literal["east", "west"]
 T = TypeVar("T")
+D = TypeVar("D", bound=DatabaseServer)
 
 START_S_MAX = 180.0
 
@@ -46,12 +49,14 @@ class Lab(ConnectorVerbs):
     Inside are brokers `east` and `west`, one or two Connect workers on east (`connect-1`,
     `connect-2`), and on request a MirrorMaker process `mm2`, a second Connect cluster of one
     worker, `other`, which begins empty, and a standalone worker, `standalone`, whose connectors
-    `solo-source` and `solo-sink` carry lines from file to file (`solo`). Unless told otherwise
-    start() also creates five connectors and returns when all run:
+    `solo-source` and `solo-sink` carry lines from file to file (`solo`); and database servers,
+    `postgres` and `mariadb`. Unless told otherwise start() also creates these connectors and
+    returns when all run:
 
     * `file-source`  lines of `lines_path` to topic `lines` on east
     * `file-sink`    topic `lines` to `sink_path`
     * `mm2-source`, `mm2-checkpoint`, `mm2-heartbeat`  west to east, topics orders.* and payments.*
+    * `postgres-shop`, `mariadb-shop`  with a database: its table `orders` to topics on east
 
     West starts with topics `orders` (3 partitions) and `payments` (2), and a group `billing` that
     has committed offset 0 of each partition of `orders`.
@@ -72,6 +77,7 @@ class Lab(ConnectorVerbs):
         self._clusters: dict[str, Cluster] = {}
         self._connect: ConnectApi | None = None
         self._security: Security | None = None
+        self._databases: tuple[DatabaseServer, ...] = ()
 
     def __enter__(self) -> Self:
         self.start()
@@ -161,6 +167,21 @@ class Lab(ConnectorVerbs):
         if self._security is None:
             raise LabError("the lab is not started, or not secured")
         return self._security
+
+    @property
+    def postgres(self) -> PostgresqlServer:
+        """The PostgreSQL server of a lab that has one."""
+        return self._database(PostgresqlServer)
+
+    @property
+    def mariadb(self) -> MariadbServer:
+        """The MariaDB server of a lab that has one."""
+        return self._database(MariadbServer)
+
+    @property
+    def databases(self) -> tuple[DatabaseServer, ...]:
+        """All database servers."""
+        return self._databases
 
     @property
     def directory(self) -> Path:
@@ -261,6 +282,7 @@ class Lab(ConnectorVerbs):
         self._connect = ConnectApi(self.connect_urls, auth)
         self.lines_path.touch()
         self.solo.lines.touch()
+        self._databases = self._find_databases(self._directory, ports)
         self._children = Builder(
             self.options,
             ports,
@@ -268,11 +290,12 @@ class Lab(ConnectorVerbs):
             classpath=classpath,
             security=self._security,
             plugins=plugins(classpath) if self.options.plugins else None,
+            databases=self._databases,
         ).children()
 
     def _start_processes(self) -> None:
         workers = self._workers()
-        for name in BROKERS:
+        for name in (*BROKERS, *(database.name for database in self._databases)):
             self._child(name).start()
         # East first: a worker is the slowest to start and needs nothing else.
         self._await_process("east")
@@ -284,6 +307,9 @@ class Lab(ConnectorVerbs):
             self._child(name).start()
         self._await_process("west")
         self._furnish()
+        for database in self._databases:
+            self._await_process(database.name)
+            database.prepare()
         if self.options.dedicated_mm2:
             self._child(DEDICATED_MM2).start()
         for name in workers:
@@ -313,21 +339,31 @@ class Lab(ConnectorVerbs):
         expected = connector_configs.standard(
             lines=self.lines_path, sink=self.sink_path, upstream=self.west, downstream=self.east
         )
+        for database in self._databases:
+            match database:
+                case PostgresqlServer():
+                    config = connector_configs.debezium_postgresql(database)
+                    expected[connector_configs.POSTGRES_SHOP] = config
+                case MariadbServer():
+                    config = connector_configs.debezium_mariadb(database, bootstrap=self.east)
+                    expected[connector_configs.MARIADB_SHOP] = config
         for name, config in expected.items():
             self.create(name, config)
         for name in expected:
             self.wait_running(name)
 
     def _stop_processes(self) -> None:
-        """Those who need the brokers first, each tier at once; then forget what was started."""
-        for tier in ((*WORKERS, OTHER, STANDALONE, DEDICATED_MM2), BROKERS):
+        """Those who need the others first, each tier at once; then forget what was started."""
+        servers = (*BROKERS, *(database.name for database in self._databases))
+        for tier in ((*WORKERS, OTHER, STANDALONE, DEDICATED_MM2), servers):
             ending = [self._children[name] for name in tier if name in self._children]
             for child in ending:
-                child.signal(signal.SIGTERM)
+                child.request_end()
             for child in ending:
                 child.terminate()
         self._children = {}
         self._clusters = {}
+        self._databases = ()
         if self._connect is not None:
             self._connect.close()
             self._connect = None
@@ -339,12 +375,15 @@ class Lab(ConnectorVerbs):
 
     def _await_process(self, name: str) -> None:
         child = self._child(name)
+        databases = {database.name: database for database in self._databases}
 
         def serves() -> None:
             if not child.running:
                 raise LabError(f"{name} ended while starting\n{child.tail()}")
             if name in BROKERS:
                 self._cluster(name).check_ready()
+            elif name in databases:
+                databases[name].check_ready()
             elif name == DEDICATED_MM2:
                 remote = f"{properties_files.DEDICATED_UPSTREAM}.{properties_files.DEDICATED_TOPIC}"
                 self._cluster("east").check_topic(remote)
@@ -352,6 +391,20 @@ class Lab(ConnectorVerbs):
                 self._api().check_ready(self._url(name))
 
         until(f"{name} serving", serves, timeout_s=START_S_MAX, evidence=child.tail)
+
+    def _find_databases(self, directory: Path, ports: Ports) -> tuple[DatabaseServer, ...]:
+        servers: list[DatabaseServer] = []
+        if self.options.postgres:
+            servers.append(PostgresqlServer(directory, ports.postgres))
+        if self.options.mariadb:
+            servers.append(MariadbServer(directory, ports.mariadb))
+        return tuple(servers)
+
+    def _database(self, kind: type[D]) -> D:
+        for database in self._databases:
+            if isinstance(database, kind):
+                return database
+        raise LabError(f"the lab is not started, or has no {kind.name}")
 
     def _url(self, name: str) -> str:
         beside = {OTHER: self.other_url, STANDALONE: self.solo.url}

@@ -29,6 +29,8 @@ class Ports:
     connect_2_secured: int = 18444
     other: int = 18085
     standalone: int = 18086
+    postgres: int = 15432
+    mariadb: int = 13306
 
 
 class BrokerRoute(NamedTuple):
@@ -102,6 +104,15 @@ class LabOptions:
     fail when a server is away, a source with partitions in maps of any kind. Off, as they take a
     compiler.
     """
+
+    postgres: bool = False
+    """
+    Adds a PostgreSQL server, `postgres`, and a Debezium connector that reads it. Off, as neither
+    Python nor Maven brings the server (`make databases`).
+    """
+
+    mariadb: bool = False
+    """The same with a MariaDB server, `mariadb`."""
 
     on_demand: frozenset[str] = frozenset()
     """

@@ -5,7 +5,7 @@ Replication factors are 1 throughout, as each cluster has one broker, and intern
 partitions, as each costs files and time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lab.cluster.connector_configs import MM2_INTERVALS
@@ -113,6 +113,11 @@ def worker(
         "heartbeat.interval.ms": 500,
         **_source_support(exactly_once=exactly_once),
     }
+
+
+def with_plugins(properties: Properties, folders: Iterable[Path]) -> Properties:
+    """A worker that loads the plugins in these folders, each apart from the others."""
+    return {**properties, "plugin.path": ",".join(map(str, folders))}
 
 
 def standalone(

@@ -28,6 +28,7 @@ from lab.cluster.lab import Lab
 from lab.cluster.load import Load
 from lab.cluster.options import LabOptions
 from lab.demo import poison
+from lab.demo.tables import make_table
 from lab.moments import seconds
 from lab.processes.jars import jars
 from lab.processes.ports import free_port
@@ -137,7 +138,7 @@ def _as_of(product: Product, moment: float) -> bool:
     """
     began = time.monotonic()
     answer = asof.read_as_of(product.history, asof.AsOfQuery(at=moment, with_now=True))
-    table = _table("connector", "source partition", "then", "newest in the tables")
+    table = make_table("connector", "source partition", "then", "newest in the tables")
     for connector in answer.connectors:
         now = {entry.source_partition: entry.source_offset for entry in connector.now}
         for entry in connector.then:
@@ -242,7 +243,7 @@ def _format_connector(finding: dict[str, Any]) -> str:
 
 
 def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
-    table = _table(
+    table = make_table(
         *("connector", "state", "verdict", "tasks", "partition", "position#", "lag#"),
         "last commit#",
     )
@@ -276,7 +277,7 @@ def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
 
 
 def _flow_table(document: dict[str, Any]) -> Table:
-    table = _table(
+    table = make_table(
         *("flow", "topic", "partition#", "committed#", "replicated#", "log end#", "lag#"),
         "oldest waits#",
     )
@@ -295,14 +296,6 @@ def _flow_table(document: dict[str, Any]) -> Table:
                 None if partition["lag_seconds"] is None else f"{partition['lag_seconds']:.1f} s",
             )
             table.add_row(*("-" if cell is None else str(cell) for cell in cells))
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
-        name = column.removesuffix("#")
-        table.add_column(name, justify="left" if name == column else "right", overflow="ellipsis")
     return table
 
 

@@ -31,11 +31,19 @@ _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab-spawner")
 class Child:
     """One process that can be started, ended and started again; its log is appended to."""
 
-    def __init__(self, name: str, command: Sequence[str], *, directory: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        directory: Path,
+        end_signal: signal.Signals = signal.SIGTERM,
+    ) -> None:
         self.name = name
         self.log = directory / f"{name}.log"
         self._directory = directory
         self._command = tuple(command)
+        self._end_signal = end_signal
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -87,9 +95,13 @@ class Child:
         self.kill()
         until(f"the end of all that {self.name} started", lambda: gone(pid), timeout_s=KILL_S_MAX)
 
+    def request_end(self) -> None:
+        """Send the signal that ends it in order, as a rule SIGTERM; does not wait."""
+        self.signal(self._end_signal)
+
     def terminate(self) -> None:
-        """SIGTERM, then SIGKILL for one that does not listen; nothing when it does not run."""
-        self.signal(signal.SIGTERM)
+        """Request its end, and kill one that does not listen; nothing when it does not run."""
+        self.request_end()
         try:
             if self._process is not None:
                 self._process.wait(TERMINATE_S_MAX)
