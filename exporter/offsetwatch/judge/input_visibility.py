@@ -23,6 +23,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.connect.state_history import has_lost_status
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
@@ -152,6 +153,8 @@ class InputVisibility:
         history = self.index.histories.get((*key, None))
         if history is not None and history.changes[-1].state != DELETED:
             return "Connect does not list it, and the status topic does"
+        if history is not None and has_lost_status(history.changes, self.snapshot.at):
+            return "Connect does not list it, and its status is gone without a deletion"
         return None
 
     def is_sink(self, key: ConnectorKey) -> bool:

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task
+from offsetwatch.model.connectors import (
+    DELETED,
+    UNKNOWN_STATE,
+    ConnectorKind,
+    StateChange,
+    StateHistory,
+    Task,
+)
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import (
@@ -22,6 +29,7 @@ from offsetwatch.state.snapshot import (
     ConnectorListView,
     ConnectorView,
     InputView,
+    Snapshot,
     UnlistedConnector,
 )
 from tests.changed import replace
@@ -91,15 +99,17 @@ REST_LAB = InputId(CONNECT_REST, connect_cluster="lab")
 
 
 def build_index(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
+    return UnavailableInputIndex(build_snapshot(*connectors, **changes))
+
+
+def build_snapshot(*connectors: ConnectorView, **changes: Any) -> Snapshot:
     """A snapshot of a Connect cluster that answers."""
     view = InputView(REST_LAB, True, True, 0.0, (), None, None)
-    return UnavailableInputIndex(
-        replace(
-            snapshot(),
-            inputs=(view,),
-            connectors=connectors,
-            lists=(replace(LIST, **changes),),
-        )
+    return replace(
+        snapshot(),
+        inputs=(view,),
+        connectors=connectors,
+        lists=(replace(LIST, **changes),),
     )
 
 
@@ -126,6 +136,15 @@ def test_what_is_found_of_a_connector_is_not_over_while_connect_reports_nothing_
 ):
     index = build_index(*connectors, **changes)
     assert (index.to(LOST), index.deleted(LOST)) == ({REST_LAB}, False)
+
+
+@pytest.mark.parametrize(("state", "deleted"), [("running", False), ("unassigned", True)])
+def test_a_status_that_was_lost_ends_nothing_that_is_found_of_its_connector(state, deleted):
+    now = snapshot().at
+    changes = (StateChange(now, state), StateChange(now, DELETED))
+    history = StateHistory("lab", MM2.name, None, changes)
+    index = UnavailableInputIndex(replace(build_snapshot(), histories=(history,)))
+    assert index.deleted(LOST) is deleted
 
 
 @pytest.mark.parametrize(

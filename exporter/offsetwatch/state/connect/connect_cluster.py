@@ -51,7 +51,7 @@ from offsetwatch.state.connect.source_offsets import (
     build_superseded_views,
 )
 from offsetwatch.state.connect.state_consistency import StateConsistencyChecks
-from offsetwatch.state.connect.state_history import ConnectorStateHistories
+from offsetwatch.state.connect.state_history import ConnectorStateHistories, has_lost_status
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.memo import Memo, TupleMemo
@@ -726,17 +726,21 @@ class _TopicEvidence:
         self._cluster = cluster
         self._now = now
         self._elsewhere = elsewhere
-        self._states = {
-            history.connector: history.changes[-1].state
+        changes = {
+            history.connector: history.changes
             for history in cluster.all_histories(now)
             if history.task is None
+        }
+        self._lost = {name for name, known in changes.items() if has_lost_status(known, now)}
+        self._states = {
+            name: known[-1].state for name, known in changes.items() if name not in self._lost
         }
 
     def status_of(self, connector: str) -> str | None:
         return self._states.get(connector)
 
     def may_have_status(self, connector: str) -> bool:
-        return self._cluster.may_have_history(connector, self._now)
+        return connector in self._lost or self._cluster.may_have_history(connector, self._now)
 
     def committed_at(self, connector: str) -> float | None:
         return self._cluster.committed_at(connector)

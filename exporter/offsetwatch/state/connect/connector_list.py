@@ -35,11 +35,14 @@ class ConnectorEvidence(Protocol):
     """Evidence of connectors, listed or not, besides the REST responses."""
 
     def status_of(self, connector: str) -> str | None:
-        """Return the newest state in the status topic, possibly DELETED; None if there is none."""
+        """Return the newest state in the status topic, or DELETED after a deletion.
+
+        None if there is none, or if its status is gone without a deletion.
+        """
         ...
 
     def may_have_status(self, connector: str) -> bool:
-        """Return whether the status topic may have a state in a partition that cannot be read."""
+        """Return whether it may have a state that is lost, or in a partition that is not read."""
         ...
 
     def committed_at(self, connector: str) -> float | None:

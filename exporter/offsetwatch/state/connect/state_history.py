@@ -24,6 +24,8 @@ from offsetwatch.state.clock_skew import SKEW_S_MAX
 UNASSIGNED_STATE: Final = "unassigned"
 CHANGES_MAX: Final = 32  # ten failures with the restart between them: nobody counts further
 HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
+# A status that is gone without a release is a hole, or a worker was killed just before a deletion.
+LOST_STATUS_S: Final = 3600.0
 
 _HistoryKey = tuple[str, int | None]
 
@@ -51,10 +53,15 @@ class ConnectorStateHistories:
         self._all = None
 
     def cut(self, connectors: Collection[str]) -> None:
-        """Forget all changes of these connectors and their tasks but the newest."""
+        """Forget all changes of these connectors and their tasks but the newest.
+
+        The release before a deletion stays, as it tells that from a hole.
+        """
         for key in [key for key in self._changes if key[0] in connectors]:
-            while len(self._changes[key]) > 1:
-                self._changes[key].popleft()
+            changes = self._changes[key]
+            is_deletion = len(changes) - 1 in find_deletions(changes)
+            while len(changes) > (2 if is_deletion else 1):
+                changes.popleft()
             self._views.pop(key, None)
             self._all = None
 
@@ -162,6 +169,19 @@ def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
         elif last == UNASSIGNED_STATE:
             deletions.append(number)
     return tuple(deletions)
+
+
+def has_lost_status(changes: Sequence[StateChange], now: float) -> bool:
+    """Return whether a connector may exist although its status was deleted.
+
+    It may if no worker had released it before, and the hole is not older than LOST_STATUS_S.
+    """
+    number = len(changes) - 1
+    return (
+        changes[number].state == DELETED
+        and number not in find_deletions(changes)
+        and abs(now - changes[number].at) < LOST_STATUS_S
+    )
 
 
 def find_changes_since(

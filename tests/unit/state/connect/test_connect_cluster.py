@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from offsetwatch.model.connectors import (
     ConfigRecord,
     Connector,
@@ -11,8 +13,11 @@ from offsetwatch.model.connectors import (
     TaskStatus,
 )
 from offsetwatch.model.observations import (
+    CONNECT_REST,
+    ConnectorsListed,
     InputFailed,
     InputId,
+    InputSucceeded,
     ListingRecord,
     ListingTopicsFound,
     SourceRecord,
@@ -20,6 +25,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, OffsetsTopic, TopicPartition
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
+from offsetwatch.state.connect.state_history import LOST_STATUS_S
 from offsetwatch.state.inputs import Inputs
 from tests.changed import replace
 from tests.unit.state.connect.test_topic_listing import CONFIGS, FILES, MM2, STATUS, condition
@@ -192,6 +198,26 @@ def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_reports_the
     world.tail(says, topic=STATUS, whole=True)
     (history,) = world.snapshot().histories
     assert [change.state for change in history.changes] == ["running"]
+
+
+@pytest.mark.parametrize(("state", "exists"), [("running", True), ("unassigned", False)])
+def test_a_hidden_connector_without_a_status_is_deleted_only_after_its_release(state, exists):
+    world = World(sites=(ConnectClusterSettings("lab", "east", status=STATUS),))
+    listed = ConnectorsListed("lab", (source("files"),), frozenset({"files"}))
+    hidden = ConnectorsListed("lab", (), frozenset())
+    rest = InputId(CONNECT_REST, connect_cluster="lab")
+    world.see(listed)
+    for value in (condition(state), None):
+        says = ListingRecord(ConnectorStatus("files", value), at=NOW)
+        world.tail(says, topic=STATUS, whole=value is not None)
+    for world.now in (NOW + 1.0, NOW + 2.0, NOW + LOST_STATUS_S - 1.0):
+        world.tail(topic=STATUS)
+        world.see(hidden, InputSucceeded(rest, world.now))
+        assert bool(world.snapshot().connectors) is exists
+    world.now = NOW + LOST_STATUS_S
+    world.tail(topic=STATUS)
+    world.see(hidden, InputSucceeded(rest, world.now))
+    assert world.snapshot().connectors == ()
 
 
 def translating() -> ConnectClusterState:

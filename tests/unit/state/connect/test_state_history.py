@@ -17,8 +17,10 @@ from offsetwatch.state.connect import state_history
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.connect.state_history import (
     CHANGES_MAX,
+    LOST_STATUS_S,
     ConnectorStateHistories,
     find_deletions,
+    has_lost_status,
 )
 from tests.changed import replace
 from tests.unit.state.worlds import World, files, source
@@ -167,6 +169,23 @@ def test_a_worker_that_lets_go_long_after_a_status_was_lost_is_in_a_rebalance():
     states = heard(known, connector("unassigned"), moment=1601.0)
     assert states == [["running", "deleted", "unassigned"]]
     assert find_deletions(known.views()[0].changes) == ()
+
+
+def test_a_status_that_no_worker_released_is_lost_for_an_hour_and_no_deletion():
+    known = ConnectorStateHistories("lab")
+    heard(known, connector("running"), connector(None), moment=1000.0)
+    (lost,) = known.views()
+    assert has_lost_status(lost.changes, 1000.0 + LOST_STATUS_S - 1)
+    assert not has_lost_status(lost.changes, 1000.0 + LOST_STATUS_S)
+    heard(known, connector("unassigned"), moment=1000.0)
+    (deleted,) = known.views()
+    assert not has_lost_status(deleted.changes, 1000.0)
+    known.cut({deleted.connector})
+    (cut,) = known.views()
+    assert [change.state for change in cut.changes] == ["unassigned", "deleted"]
+    heard(known, connector("running"), moment=1002.0)
+    (alive,) = known.views()
+    assert not has_lost_status(alive.changes, 1002.0)
 
 
 def test_a_long_history_ends_with_the_deletion_too():
