@@ -189,7 +189,8 @@ def translate_error(
     from offsetwatch.clients.databases.bounded_psycopg import AnswerTimeout  # noqa: PLC0415 - as above
 
     assert isinstance(error, psycopg.Error)
-    said = (error.diag.message_primary or str(error)).partition("\n\tIs the server running")[0]
+    # The first line: after it come hints, and attempts without TLS or on other addresses.
+    said = (error.diag.message_primary or str(error)).partition("\n")[0]
     text = shorten_server_text(said, *secrets)
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")

@@ -170,6 +170,13 @@ REFUSED = 'connection failed: connection to server at "::1", port 5432 failed: F
             'password authentication failed for user "w"',
         ),
         (
+            psycopg.OperationalError(
+                f'{REFUSED}password authentication failed for user "w"\n{REFUSED}no encryption'
+            ),
+            AccessDenied,
+            'password authentication failed for user "w"',
+        ),
+        (
             psycopg.OperationalError(f'{REFUSED}role "w" is not permitted to log in'),
             AccessDenied,
             'role "w" is not permitted to log in',
@@ -203,7 +210,11 @@ REFUSED = 'connection failed: connection to server at "::1", port 5432 failed: F
             ResponseTimeout,
             "no connection within 5 s",
         ),
-        (psycopg.ProgrammingError("near s3cret"), SettingsRefused, "libpq does not accept"),
+        (
+            psycopg.ProgrammingError("near s3cret"),
+            SettingsRefused,
+            "libpq does not accept its address",
+        ),
     ],
 )
 def test_errors_of_connections(
@@ -213,7 +224,7 @@ def test_errors_of_connections(
     with pytest.raises(ClientError) as raised:
         PostgresqlReader(source(dsn="postgresql://w:s3cret@db/x")).read(REQUEST)
     assert type(raised.value) is kind
-    assert raised.value.detail.startswith(detail)
+    assert raised.value.detail == detail
     assert "s3cret" not in str(raised.value)
     assert raised.value.__context__ is None  # psycopg's has the password
 
