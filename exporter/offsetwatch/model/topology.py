@@ -125,6 +125,9 @@ class TopicRouter:
     negated: bool = False
 
 
+# Instead of the routers of a configuration that is too old to tell where copies go.
+UNKNOWN_ROUTER: Final = TopicRouter("unknown")
+
 FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
 
 

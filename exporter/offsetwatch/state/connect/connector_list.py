@@ -15,9 +15,13 @@ from typing import Final, Protocol
 
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
 from offsetwatch.model.observations import ConnectorsListed
+from offsetwatch.model.topology import UNKNOWN_ROUTER
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
 MISSED_ANSWERS: Final = 3
+# Copies of a changed configuration go to other topics within seconds, and their offsets look the
+# same. The list of names, and configurations that it lacks, are requested once a minute.
+COPY_NAMES_INTERVALS: Final = 2.0
 # A task that is stopped commits once more, and a worker takes statuses back within seconds: what
 # speaks for a connector has to do so a flush later.
 GRACE_INTERVALS: Final = 1.0
@@ -101,10 +105,10 @@ class _KnownConnector:
     unseen: bool = False
     returned_at: tuple[float, ...] = ()
 
-    def list(self, entry: Connector, now: float, configuration_s: float) -> None:
+    def list(self, entry: Connector, now: float, interval_s: float) -> None:
         """Apply a response that lists the connector, with a state or without.
 
-        If it lacks the configuration, the last one is used for up to `configuration_s`.
+        If it lacks the configuration, the last one is used for up to CONFIGURATION_INTERVALS.
         """
         self.absence = None
         if self.unseen and entry.state != UNKNOWN_STATE:
@@ -112,8 +116,10 @@ class _KnownConnector:
             self.unseen = False
         if entry.configured:
             self.configured_at = now
-        settings = entry if entry.configured else self.connector
-        if settings.configured and not 0 <= now - self.configured_at <= configuration_s:
+        settings = entry if entry.configured else self._drop_copy_names(now, interval_s)
+        if settings.configured and not self._is_configured_within(
+            CONFIGURATION_INTERVALS * interval_s, now
+        ):
             settings = _drop_configuration(settings, entry.kind)
         if entry.state == UNKNOWN_STATE:
             self._miss_state(now)
@@ -132,12 +138,23 @@ class _KnownConnector:
             0 <= now - moment <= within_s for moment in times
         )
 
-    def miss(self, commit: float | None, now: float, *, unnamed: bool) -> None:
+    def _is_configured_within(self, duration_s: float, now: float) -> bool:
+        return 0 <= now - self.configured_at <= duration_s
+
+    def _drop_copy_names(self, now: float, interval_s: float) -> Connector:
+        """Return the connector without the names of its copies if they are too old."""
+        mirror = self.connector.mirror
+        if mirror is None or self._is_configured_within(COPY_NAMES_INTERVALS * interval_s, now):
+            return self.connector
+        return replace(self.connector, mirror=replace(mirror, routers=(UNKNOWN_ROUTER,)))
+
+    def miss(self, commit: float | None, now: float, interval_s: float, *, unnamed: bool) -> None:
         """Apply a response that lacks the connector."""
         if self.absence is None:
             self.absence = _Absence(now, commit)
         self.absence.unnamed = unnamed
         self.absence.see(commit, now)
+        self._become(self._drop_copy_names(now, interval_s), self.connector)
         self._miss_state(now)
 
     def _count_miss(self, now: float) -> None:
@@ -212,10 +229,11 @@ class ConnectorList:
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _KnownConnector(entry, first_at=now)
-            known.list(entry, now, CONFIGURATION_INTERVALS * self.interval_s)
+            known.list(entry, now, self.interval_s)
         for name in self._known.keys() - listed.keys():
             unnamed = answer.names is not None and answer.names_whole and not foreign
-            self._known[name].miss(witnesses.committed_at(name), now, unnamed=unnamed)
+            commit = witnesses.committed_at(name)
+            self._known[name].miss(commit, now, self.interval_s, unnamed=unnamed)
         self._note_unlisted(witnesses, now)
         unlisted = tuple(self._unlisted(witnesses, now))
         lost = foreign or self._lost(unlisted)

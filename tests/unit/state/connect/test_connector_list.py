@@ -14,6 +14,7 @@ from offsetwatch.model.connectors import (
     Task,
 )
 from offsetwatch.model.observations import ConnectorsListed
+from offsetwatch.model.topology import UNKNOWN_ROUTER
 from offsetwatch.state.connect.connector_list import (
     ALTERNATION_RETURNS,
     CONFIGURATION_INTERVALS,
@@ -22,6 +23,8 @@ from offsetwatch.state.connect.connector_list import (
     UNLISTED_CONNECTORS_MAX,
     ConnectorList,
 )
+from offsetwatch.state.mirror.flows import build_mirror_flows
+from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import ConnectorWithoutState
 from tests.changed import replace
 from tests.unit.state.worlds import mirror, source
@@ -135,6 +138,27 @@ def test_a_configuration_that_is_not_reported_any_more_is_believed_for_ten_inter
     answers.answer(own, B)
     assert answers.shown == (own, B)
     assert answers.view.without_configuration == {}
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_where_copies_go_is_unknown_two_intervals_after_the_last_configuration(listed):
+    copies = replace(mirror("mm2"), state="running")
+    answers = known(copies, B)
+    bare = replace(copies, class_name="", mirror=None, configured=False)
+    rest = (bare, B) if listed else (B,)
+    answers.statuses["mm2"] = "running"
+    answers.answer(*rest, times=12)
+    assert answers.shown[1].mirror == copies.mirror
+    answers.answer(*rest)
+    unknown = answers.shown[1]
+    assert unknown.mirror == replace(copies.mirror, routers=(UNKNOWN_ROUTER,))
+    assert unknown.class_name == copies.class_name
+    (flow,) = build_mirror_flows("lab", "east", (unknown,), {})
+    assert find_remote_topic(flow, "orders", {"west.orders"}) is None
+    answers.answer(*rest)
+    assert answers.shown[1] == unknown
+    answers.answer(copies, B)
+    assert answers.shown[1] == copies
 
 
 @pytest.mark.parametrize(
