@@ -35,6 +35,7 @@ LATE_RECORDS: Final = Bad(
 LATE: Final = Bad(
     {thresholds.MM2_REPLICATION_LAG_SECONDS: "orange"}, runbooks=("MirrorMaker2DataLate",)
 )
+AHEAD: Final = Bad({1: "red"}, runbooks=("SourcePositionInvalid",))
 PARTITION: Final = ("source_partition",)
 
 
@@ -234,10 +235,11 @@ def _source_ends() -> list[Panel]:
                 Column("caught up", least(HERE.of(ends.CAUGHT_UP), *PARTITION), "short"),
                 Column("connected", least(HERE.of(ends.SLOT_ACTIVE), *PARTITION), "short"),
                 Column("snapshot", greatest(HERE.of(ends.IN_SNAPSHOT), *PARTITION), "short"),
-                Column("ahead", greatest(HERE.of(ends.AHEAD), *PARTITION), "short"),
+                Column("ahead", greatest(HERE.of(ends.AHEAD), *PARTITION), "short", AHEAD),
             ],
             labels=PARTITION,
             size=(12, 8),
+            bad=AHEAD,
         ),
         lines(
             "Lag behind the source in time",

@@ -76,7 +76,6 @@ NEITHER = {
         "Refusals by guard",
         "Replication lag and baseline",
         "Retention headroom at the source",
-        "Source ends",
         "Source offset",
     },
     "flow": {

@@ -482,6 +482,11 @@ class World(DisturbanceVerbs):
     def do_drop_slot(self, name: str) -> None:
         self.databases[name].has_slot = False
 
+    def do_wal_status(self, report: Any) -> None:
+        """PostgreSQL says this of the WAL of a slot."""
+        inputs = only("wal_status", report, "database", "is")
+        self.databases[inputs["database"]].wal_status = inputs["is"]
+
     def do_replace_database(self, name: str) -> None:
         """Another server answers at its address."""
         self.databases[name].system_id = "2"

@@ -80,7 +80,12 @@ def build_case(
         return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
     subject.hidden, headed, copied = _inspect_second_signal(subject, visibility)
     if subject.hidden is not None:
-        return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
+        return VerdictCase(
+            patience_s=patience_s,
+            before=before,
+            blind=subject.hidden,
+            rests=track.rests if track.unavailable is None else None,
+        )
     window = _update_window(subject, track, settings, w=w, at=at)
     states_blind = track.unavailable
     # What is not seen any more does not count, for good or bad.

@@ -159,10 +159,10 @@ VerdictRule = Callable[[VerdictCase], str | None]
 
 def match_unavailable_input(case: VerdictCase) -> str | None:
     """Rule 1: unknown while an input is unavailable. The state from before is retained until the
-    input is back.
+    input is back. No input is needed for what an operator has paused or stopped.
     """
     if case.blind is not None:
-        return case.blind
+        return case.blind if case.rests is None else None
     if case.states_blind is None:
         return None
     moving = case.moved_s is not None and case.moved_s < case.patience_s

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from offsetwatch import documents
 from offsetwatch.cli.common.document_source import ReadOptions
@@ -240,6 +241,47 @@ def test_partitions_stand_under_the_state_of_their_connector(capsys, state, word
     answer = printed(capsys, [(name, state, ()) for name in names], ())
     offsets = answer[answer.index("Source offsets") : answer.index("Replication")]
     assert offsets.count(word) == len(snapshot.source_partitions)
+
+
+def test_a_source_has_a_lag_in_its_own_unit_or_the_reason_why_there_is_none(capsys):
+    answer = printed(capsys, [("files", "running", ())], ())
+    offsets = answer[answer.index("Source offsets") : answer.index("Replication")]
+    assert "waits since" in offsets.splitlines()[1]
+    assert "660 bytes" in offsets
+    assert "1m 0s" in offsets or "1 min" in offsets
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "660 bytes"),
+        ({"caught_up": None}, "at most 660 bytes"),
+        ({"lag_transactions": 1}, "1 transaction"),
+        ({"lag_bytes": None, "lag_rows": 3}, "3 rows"),
+        ({"lag_bytes": None}, None),
+        ({"snapshot_in_progress": True}, "snapshot in progress"),
+        ({"lost": "its slot is gone"}, "its slot is gone"),
+        ({"problem": "it has no offset"}, "it has no offset"),
+    ],
+)
+def test_a_lag_is_printed_by_what_is_known_of_it(changes, text):
+    (end,) = [
+        partition.source_end
+        for connector in documents.decode(
+            encode_status(full()), status.StatusDocument
+        ).connectors.connectors
+        for partition in connector.source_partitions
+        if partition.source_end is not None
+    ]
+    assert status.format_source_lag(replace_struct(end, **changes)) == text
+
+
+def test_without_a_source_there_is_no_column_of_lag(capsys, monkeypatch):
+    bare = replace(full(), source_ends=())
+    monkeypatch.setattr("tests.unit.cli.inspect.test_status.full", lambda: bare)
+    answer = printed(capsys, [("files", "running", ())], ())
+    offsets = answer[answer.index("Source offsets") : answer.index("Replication")]
+    assert "waits since" not in offsets
 
 
 def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypatch):

@@ -50,6 +50,7 @@ TABLE = [
         "was stalled, without a head, and REST is blind",
         QUIET._replace(before=STALLED, states_blind="connect_rest x"),
     ),
+    (2, PAUSED, "paused, and an input is blind", STUCK._replace(blind="x", rests="paused")),
     (2, PAUSED, "paused with work waiting", STUCK._replace(rests="paused")),
     (2, PAUSED, "paused without a head", QUIET._replace(rests="paused")),
     (23, STOPPED, "stopped with work waiting", STUCK._replace(rests="stopped")),
