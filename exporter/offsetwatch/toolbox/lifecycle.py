@@ -18,7 +18,7 @@ import msgspec
 
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.formatting import format_connector_command, format_count
-from offsetwatch.model.connectors import Connector, ConnectorSettings
+from offsetwatch.model.connectors import Connector, ConnectorSettings, build_connector_path
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
 from offsetwatch.remedy.gather.live_queries import (
     compute_config_sha256,
@@ -88,7 +88,13 @@ def prepare_state(
     needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
     known = store.connector(name)
     versions = query_worker_versions(store.connect)
-    problems = check_worker_versions(store.connect, needs, versions=versions)
+    pause = format_connector_command("connectors pause", name)
+    problems = check_worker_versions(
+        store.connect,
+        needs,
+        instead=f"`{pause}` until then: its tasks do nothing",
+        versions=versions,
+    )
     if problems or known is None:
         return _report_problems(store, name, problems)
     driver = store.driver(name)
@@ -124,7 +130,10 @@ def prepare_restart(
     They are watched for `watch_s` afterwards.
     """
     known = store.connector(name)
-    problems = check_worker_versions(store.connect, _RESTART_TASKS_SINCE)
+    path = f"{build_connector_path(name)}/tasks/N/restart"
+    problems = check_worker_versions(
+        store.connect, _RESTART_TASKS_SINCE, instead=f"restart each task by POST {path}"
+    )
     if problems or known is None:
         return _report_problems(store, name, problems)
     state = infer_target_state(known)
@@ -150,7 +159,8 @@ def prepare_delete(store: RestOffsetStore, name: str, author: Author) -> Prepare
     if owned is not None:
         return PreparedChange(name, (owned,))
     known = store.connector(name)
-    problems = check_worker_versions(store.connect, STOPPED_STATE_SINCE)
+    instead = f"without a backup of its offsets, by DELETE {build_connector_path(name)}"
+    problems = check_worker_versions(store.connect, STOPPED_STATE_SINCE, instead=instead)
     if problems or known is None:
         return _report_problems(store, name, problems)
     return _build_change(

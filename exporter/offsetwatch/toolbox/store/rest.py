@@ -319,10 +319,19 @@ def infer_target_state(connector: Connector) -> RequestedState:
     return RequestedState.RUNNING
 
 
+_STORAGE_INSTEAD: Final = "stop every worker and go straight to the storage: --worker-config"
+
+
 def check_worker_versions(
-    connect: Connect, needs: tuple[int, int] | None, *, versions: WorkerVersions | None = None
+    connect: Connect,
+    needs: tuple[int, int] | None,
+    *,
+    instead: str = _STORAGE_INSTEAD,
+    versions: WorkerVersions | None = None,
 ) -> tuple[ValidationProblem, ...]:
     """Return workers older than the request needs, by their addresses.
+
+    instead     what to do on a worker that is too old
 
     A leader of an older version would refuse the request, or take STOPPED for PAUSED. A worker that
     does not answer may have been removed.
@@ -331,14 +340,11 @@ def check_worker_versions(
         return ()
     worker_versions = query_worker_versions(connect) if versions is None else versions
     needed = f"Kafka {needs[0]}.{needs[1]}"
-    right = "upgrade it first"
-    if needs == ALTER_OFFSETS_SINCE:
-        right += ", or stop every worker and go straight to the storage: --worker-config"
     problems = [
         ValidationProblem(
             connect.name,
             f"the worker at {url} has version {version}, and this needs {needed}",
-            right,
+            f"upgrade it first, or {instead}",
         )
         for url, version in worker_versions.versions
         if (parse_kafka_version(version) or needs) < needs

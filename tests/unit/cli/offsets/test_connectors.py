@@ -132,12 +132,21 @@ def test_a_dry_run_says_the_steps_and_writes_nothing(shell, worker, verb):
     assert not (shell.folder / "state").exists()
 
 
-def test_a_worker_that_does_not_know_stopped_is_not_ordered_to_stop(shell, worker):
+@pytest.mark.parametrize(
+    ("verb", "version", "instead"),
+    [
+        ("stop", "3.4.1", "`offsetwatch connectors pause src` until then: its tasks do nothing"),
+        ("delete", "3.4.1", "without a backup of its offsets, by DELETE /connectors/src"),
+        ("restart", "2.8.2", "restart each task by POST /connectors/src/tasks/N/restart"),
+    ],
+)
+def test_a_worker_that_is_too_old_is_asked_for_nothing(shell, worker, verb, version, instead):
     worker.add("src")
-    worker.version = "3.4.1"
-    done = shell.change("connectors", "stop", "src")
+    worker.version = version
+    done = shell.change("connectors", verb, "src")
     assert done.exit_code == 3
-    assert "3.4.1" in done.stderr
+    assert f"has version {version}, and this needs Kafka 3." in done.stderr
+    assert f"upgrade it first, or {instead}" in done.stderr
     assert worker.changes() == []
 
 

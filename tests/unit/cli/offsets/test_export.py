@@ -134,6 +134,18 @@ def test_what_is_exported_is_imported_again_and_then_nothing_differs(
     assert [method for method, _ in worker.changes()] == ["DELETE", "PATCH"]
 
 
+def test_a_task_that_fails_after_the_change_is_no_success(
+    shell: Shell, worker: fake.Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "RESTART_S", 0.0)  # the fake fails at once
+    worker.add("dbz", config={"connector.class": FILE, "file": "/a"}, failing=True)
+    worker.commit("dbz", A, {"position": 40})
+    pair = ("--partition", '{"filename": "/a"}', "--offset", '{"position": 7}')
+    done = shell.run("alter", "dbz", *pair, "--yes", "--watch", "1s", status=1)
+    assert "done and read back, and it does not run: it failed again" in done.stderr
+    assert "for the old offsets, `offsetwatch offsets import --offsets" in done.stderr
+
+
 def test_a_running_connector_is_stopped_altered_and_runs_again(
     shell: Shell, worker: fake.Connect
 ) -> None:
