@@ -48,6 +48,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_toolbox_mirror.py",
         ),
         (
+            "tests/real/test_database_readers.py",
             "tests/real/test_readme.py",
             "tests/real/test_toolbox_scenarios.py",
             "tests/real/test_toolbox_storage.py",
@@ -125,12 +126,14 @@ _HISTORY: Final = (
     "tests/real/test_history_beside.py",
     "tests/real/test_history_metrics.py",
 )
+_DATABASES: Final = ("tests/real/test_database_readers.py",)
 _KILLS: Final = ("tests/real/test_remedy_kills.py", "tests/real/test_toolbox_kills.py")
 TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "helm/": _CHART,
     "Dockerfile": _IMAGES,
     "constraints.txt": _IMAGES,
     "pyproject.toml": _IMAGES,
+    "exporter/offsetwatch/clients/databases/": _DATABASES,
     "exporter/offsetwatch/history/": _HISTORY,
     "exporter/offsetwatch/remedy/": _KILLS,
     "exporter/offsetwatch/clients/write/": _KILLS,

@@ -89,6 +89,8 @@ class MariadbServer(DatabaseServer):
                 f"create user if not exists {account} identified by '{password}'",
                 f"grant {rights} on *.* to {account}",
             ]
+        # ALL PRIVILEGES is all but this one.
+        statements.append(f"grant grant option on *.* to '{ADMINISTRATOR}'@'{LOOPBACK}'")
         return statements
 
     def check_ready(self) -> None:
