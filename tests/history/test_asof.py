@@ -316,6 +316,21 @@ def test_a_moment_before_the_oldest_record_is_refused(tmp_path: Path) -> None:
         query(tmp_path, -0.001)
 
 
+def test_records_under_keys_that_the_tables_do_not_follow_are_named(tmp_path: Path) -> None:
+    key = b'["file",{"topic":"t","partition":0,"cluster":"c"}]'
+    partition = {"topic": "t", "partition": 0, "cluster": "c"}
+    lake(
+        tmp_path,
+        Commit(1, "{}", connector="other"),
+        Commit(2, '{"offset":1}', partition, key=key),
+    )
+    topology(tmp_path)
+    assert "no record of it was read" in refusal(tmp_path, 1)
+    why = refusal(tmp_path, 5)
+    assert "no record" not in why
+    assert f"(1 key, such as {key.decode()})" in why
+
+
 def test_a_connector_without_a_record_then_is_refused(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":1}', connector="other"), Commit(9, '{"position":1}'))
     assert "no record of it" in refusal(tmp_path, 5)

@@ -34,6 +34,7 @@ from pathlib import Path
 from offsetwatch.clock import to_utc
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
+from offsetwatch.formatting import format_count
 from offsetwatch.history.tables import offsets_topic_queries, reader
 from offsetwatch.history.tables.offsets_topic_queries import OffsetsTopicLog, Row, find_keys_in_use
 from offsetwatch.model.topology import KafkaTopic
@@ -150,8 +151,7 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
         except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
     if query.connector is not None and not connectors and not unknown:
-        why = f"no record of it was read that is of {format_iso(query.at)} or before"
-        unknown = [(query.connector, why)]
+        unknown = [(query.connector, _explain_no_record(base, cluster, query.connector, query.at))]
     return AsOfResult(
         at=query.at,
         connect_cluster=cluster,
@@ -341,6 +341,18 @@ def _resolve_cluster(base: Path, logs: tuple[OffsetsTopicLog, ...], query: AsOfQ
     if len(known) > 1:
         raise UnanswerableQuery(f"say which Connect cluster with --connect: {_join_names(known)}")
     return known[0]
+
+
+def _explain_no_record(base: Path, connect_cluster: str, connector: str, moment: float) -> str:
+    until = f"of {format_iso(moment)} or before"
+    keys = offsets_topic_queries.find_unread_keys(base, connect_cluster, connector, moment)
+    if not keys:
+        return f"no record of it was read that is {until}"
+    return (
+        f"its records {until} have raw keys in another form or order of fields than the tables "
+        f"follow ({format_count(len(keys), 'key')}, such as "
+        f"{keys[0].decode(errors='replace')}): its offsets are not known from here"
+    )
 
 
 def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:

@@ -143,6 +143,20 @@ def find_clusters(base: Path, connector: str) -> tuple[str, ...]:
     return tuple(sorted(clusters.column(0).to_pylist()))
 
 
+def find_unread_keys(
+    base: Path, connect_cluster: str, connector: str, moment: float
+) -> tuple[bytes, ...]:
+    """Return the raw keys until a time that silver/commits leaves out: no worker looks them up."""
+    query = f"""
+        SELECT DISTINCT key FROM records
+        WHERE kind = '{CONNECT_OFFSETS}' AND connect_cluster = {quote_text(connect_cluster)}
+              AND connector = {quote_text(connector)} AND NOT canonical
+              AND kts <= {quote_time(moment)}
+        """  # noqa: S608 - quoted
+    keys = reader.run_query(base, query, records=BRONZE_RECORDS)
+    return tuple(sorted(keys.column(0).to_pylist()))
+
+
 def read_newest_as_of(
     base: Path,
     logs: tuple[OffsetsTopicLog, ...],
