@@ -50,6 +50,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_database_readers.py",
             "tests/real/test_readme.py",
+            "tests/real/test_source_ends.py",
             "tests/real/test_toolbox_scenarios.py",
             "tests/real/test_toolbox_storage.py",
         ),
@@ -126,7 +127,8 @@ _HISTORY: Final = (
     "tests/real/test_history_beside.py",
     "tests/real/test_history_metrics.py",
 )
-_DATABASES: Final = ("tests/real/test_database_readers.py",)
+_SOURCE_ENDS: Final = ("tests/real/test_source_ends.py",)
+_DATABASES: Final = ("tests/real/test_database_readers.py", *_SOURCE_ENDS)
 _KILLS: Final = ("tests/real/test_remedy_kills.py", "tests/real/test_toolbox_kills.py")
 TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "helm/": _CHART,
@@ -137,6 +139,8 @@ TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "exporter/offsetwatch/history/": _HISTORY,
     "exporter/offsetwatch/remedy/": _KILLS,
     "exporter/offsetwatch/clients/write/": _KILLS,
+    "exporter/offsetwatch/state/sources/": _SOURCE_ENDS,
+    "lab/databases/": _SOURCE_ENDS,
 }
 
 

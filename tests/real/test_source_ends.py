@@ -1,0 +1,246 @@
+"""Debezium over PostgreSQL and MariaDB: how far behind their databases the connectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lab import Lab, LabOptions
+from lab.databases.postgresql import PostgresqlServer
+from lab.databases.server import ARCHIVE
+from lab.moments import seconds
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import onlooker
+from lab.product.source_ends import find_source_end, find_verdict
+from lab.stories.captures import SOURCE_INTERVAL_S, Capture, captures_of, configure_sources
+from lab.waiting import NotYet, until
+from tests.real.conftest import FAST, FAST_CONNECT
+from tests.real.daemon_series import WAIT_S_MAX, eventually, total
+from tests.real.observed_findings import Lookout
+
+pytestmark = [pytest.mark.real, pytest.mark.full]
+
+INTERVAL_S = 5.0
+QUIET_INTERVALS = 4
+# The server writes some WAL by itself: checkpoints, running transactions.
+OWN_WAL_BYTES = 8192
+DATABASES = ("postgres", "mariadb")
+
+each_database = pytest.mark.parametrize("database", DATABASES)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A lab with both databases, and a daemon that reads their ends."""
+
+    lab: Lab
+    product: Product
+    lookout: Lookout
+
+    def capture(self, database: str) -> Capture:
+        (found,) = (one for one in captures_of(self.lab) if one.server.name == database)
+        return found
+
+    def awaits(
+        self, connector: str, what: str, holds: Callable[[dict[str, Any]], object]
+    ) -> dict[str, Any]:
+        """Wait until what is shown of a source's end fulfils a condition."""
+
+        def probe() -> dict[str, Any]:
+            end = find_source_end(self.product, connector)
+            if end is None or not holds(end):
+                raise NotYet(f"{find_verdict(self.product, connector)}, its end is {end}")
+            return end
+
+        return until(
+            f"{what} of {connector}",
+            probe,
+            timeout_s=WAIT_S_MAX,
+            evidence=self.product.evidence,
+        )
+
+    def rests(self, capture: Capture) -> dict[str, Any]:
+        """Wait until nothing waits for a connector, and the offset is that of the last row."""
+        capture.taken()
+        return self.awaits(capture.connector, "rest", is_at_rest)
+
+    def found(self, name: str, subject: str) -> dict[str, Any]:
+        def probe() -> dict[str, Any]:
+            findings = self.product.get("/api/v1/findings")["findings"]
+            for finding in findings:
+                if finding["name"] == name and subject in {
+                    finding["connector"],
+                    finding["subject"],
+                }:
+                    return finding
+            raise NotYet(f"found: {findings}")
+
+        return until(name, probe, timeout_s=WAIT_S_MAX, evidence=self.product.evidence)
+
+    def clear(self) -> None:
+        def holds() -> bool:
+            document = self.product.get("/api/v1/findings")
+            return document["ready"] and not document["findings"]
+
+        eventually(self.product, "no finding", holds)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Expect no finding meanwhile."""
+        since = len(self.lookout.sights)
+        yield
+        found = [named for sight in self.lookout.sights[since:] for named in sight.findings]
+        assert found == []
+
+    def lasts(self, duration_s: float) -> None:
+        """Wait until the daemon has judged for so long."""
+        begun = seconds(self.product.get("/api/v1/findings")["at"])
+
+        def holds() -> bool:
+            return seconds(self.product.get("/api/v1/findings")["at"]) - begun >= duration_s
+
+        eventually(self.product, f"{duration_s:g} s", holds)
+
+
+def is_at_rest(end: dict[str, Any]) -> bool:
+    return end["caught_up"] is True and end["lag_bytes"] == 0 and end["lag_seconds"] == 0
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    options = LabOptions(
+        connectors=False, postgres=True, mariadb=True, offset_flush_interval_ms=1000
+    )
+    with Lab(options) as lab:
+        for capture in captures_of(lab):
+            capture.begin()
+        extra = f"{FAST}judge: {{interval_s: {INTERVAL_S}}}\n{configure_sources(lab)}"
+        directory = tmp_path_factory.mktemp("product")
+        with onlooker(lab, directory, extra=extra, connect_extra=FAST_CONNECT) as (product, _):
+            lookout = Lookout(product.url)
+            yield Watched(lab, product, lookout)
+            lookout.stop()
+
+
+@each_database
+def test_rows_flow_and_nothing_waits_after_them(watched: Watched, database: str) -> None:
+    capture = watched.capture(database)
+    with watched.quiet():
+        capture.server.insert(20)
+        end = watched.rests(capture)
+        assert end["connected"] is True
+        assert end["ahead"] == 0
+        labels = {"connector": capture.connector}
+        assert total(watched.product, "source_caught_up", **labels) == 1
+        assert total(watched.product, "source_lag_bytes", **labels) == 0
+        assert total(watched.product, "source_lag_seconds", **labels) == 0
+        in_transactions = total(watched.product, "source_lag_transactions", **labels)
+        assert in_transactions == (0 if database == "mariadb" else None)
+
+
+@each_database
+def test_writes_to_another_database_are_no_lag(watched: Watched, database: str) -> None:
+    capture = watched.capture(database)
+    before = watched.rests(capture)
+    records = capture.records()
+    with watched.quiet():
+        capture.server.insert(500, database=ARCHIVE)
+        watched.awaits(
+            capture.connector,
+            "a newer end",
+            lambda end: end["end_position"] >= before["end_position"] + 500,
+        )
+        watched.lasts(QUIET_INTERVALS * INTERVAL_S)
+        watched.awaits(capture.connector, "rest", is_at_rest)
+        eventually(
+            watched.product,
+            "idle",
+            lambda: find_verdict(watched.product, capture.connector) == "idle",
+        )
+    assert capture.records() == records
+
+
+def test_a_frozen_walsender_is_found_while_everything_runs_and_is_over_when_it_goes_on(
+    watched: Watched,
+) -> None:
+    capture = watched.capture("postgres")
+    server = watched.lab.postgres
+    watched.rests(capture)
+    with capture.frozen():
+        before = server.wal_end()
+        server.insert(200)
+        after = server.wal_end()
+        first = watched.awaits(
+            capture.connector,
+            "its lag",
+            lambda end: end["end_position"] >= after and end["lag_seconds"],
+        )
+        assert first["caught_up"] is False
+        written = after - before
+        assert written <= first["lag_bytes"] <= written + OWN_WAL_BYTES
+        begun = seconds(first["behind_since"])
+        finding = watched.found("connector_silent", capture.connector)
+        found_after_s = seconds(watched.product.get("/api/v1/findings")["at"]) - begun
+        intervals = found_after_s / INTERVAL_S
+        print(f"found after {intervals:.1f} intervals: {finding}")  # noqa: T201 - for people
+        server.insert(200)
+        second = watched.awaits(
+            capture.connector, "more", lambda end: end["lag_bytes"] >= server.wal_end() - before
+        )
+        assert second["behind_since"] == first["behind_since"]
+        elapsed_s = seconds(second["read_at"]) - seconds(first["read_at"])
+        grown_s = second["lag_seconds"] - first["lag_seconds"]
+        assert abs(grown_s - elapsed_s) <= SOURCE_INTERVAL_S + 1
+        assert set(capture.states()) == {"RUNNING"}
+    watched.rests(capture)
+    watched.clear()
+
+
+@each_database
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
+    watched: Watched, database: str, rows: int
+) -> None:
+    capture = watched.capture(database)
+    server = capture.server
+    watched.rests(capture)
+    watched.lab.stop_connector(capture.connector)
+    watched.awaits(capture.connector, "no connection", lambda end: end["connected"] is False)
+    if isinstance(server, PostgresqlServer):
+        before = server.wal_end()
+        server.insert(rows)
+        after = server.wal_end()
+        end = watched.awaits(capture.connector, "its lag", lambda end: end["end_position"] >= after)
+        written = after - before
+        assert written <= end["lag_bytes"] <= written + OWN_WAL_BYTES
+    else:
+        server.insert(rows)
+        end = watched.awaits(capture.connector, "its lag", lambda end: end["lag_transactions"])
+        end = watched.awaits(
+            capture.connector, "its lag", lambda end: end["lag_transactions"] >= rows
+        )
+        assert end["lag_transactions"] == rows
+    assert end["lag_seconds"] > 0
+    watched.lab.resume(capture.connector)
+    watched.rests(capture)
+
+
+@each_database
+def test_a_stopped_database_is_found_and_is_over_when_it_is_back(
+    watched: Watched, database: str
+) -> None:
+    capture = watched.capture(database)
+    watched.rests(capture)
+    watched.lab.terminate(database)
+    try:
+        finding = watched.found("source_down", database)
+        assert capture.connector in finding["summary"]
+    finally:
+        watched.lab.start_process(database)
+    capture.server.insert(5)
+    watched.rests(capture)
+    watched.clear()
