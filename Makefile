@@ -1,6 +1,7 @@
 # Two commands matter: `make demo` shows the main job, `make test` proves it. Each installs what it needs.
 #   make demo [ARGS=--once]    the lab, the daemon and the pipeline, with a live table, and two records to be skipped
 #   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
+#   make demo ARGS=--databases   Debezium over a real PostgreSQL and MariaDB; replication is frozen, found, and goes on
 #   make check                 the inner loop: format, lint, import contracts, types, and quick tests, those of what changed first (under a minute)
 #   make test                  each push: all that needs no JVM; on real Kafka, Connect, MM2 and Spark the main job, lag, failover, stories, skips and a kill (20 minutes on two cores)
 #   make full                  make test, and the rest: every story, kill, version and layout, images, a Kubernetes API server (100 minutes)
@@ -42,7 +43,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
-demo: $(STAMP)
+demo: $(STAMP) $(if $(filter --databases,$(ARGS)),databases)
 	@$(BIN)/python -m lab demo $(ARGS)
 
 lab: $(STAMP) $(if $(filter --postgres --mariadb,$(ARGS)),databases)

@@ -121,15 +121,20 @@ def up(  # noqa: PLR0913 - one for each option
 @click.option(
     "--alerts", is_flag=True, help="Instead: one record, from the first alert to its end."
 )
+@click.option(
+    "--databases", is_flag=True, help="Instead: Debezium over PostgreSQL and MariaDB, frozen once."
+)
 @click.option("--free-ports", is_flag=True, help="Any free ports instead of the usual ones.")
-def demo(*, kafka_version: str, once: bool, alerts: bool, free_ports: bool) -> None:
+def demo(
+    *, kafka_version: str, once: bool, alerts: bool, databases: bool, free_ports: bool
+) -> None:
     """The lab, the daemon and the pipeline, with a live table of what they see; then two records
     that connectors cannot get past, and what is done about them.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     try:
-        status = _demonstration(alerts=alerts, once=once)(
+        status = _demonstration(alerts=alerts, databases=databases, once=once)(
             kafka_version=kafka_version, free_ports=free_ports
         )
     except _Ended:
@@ -140,12 +145,16 @@ def demo(*, kafka_version: str, once: bool, alerts: bool, free_ports: bool) -> N
     sys.exit(status)
 
 
-def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
+def _demonstration(*, alerts: bool, databases: bool, once: bool) -> Callable[..., int]:
     """What is to be shown. None needs what another one imports, and that is slow."""
     if alerts:
         from lab.demo import alerts as demo_alerts  # noqa: PLC0415
 
         return partial(demo_alerts.run_demo, once=once)
+    if databases:
+        from lab.demo import databases as demo_databases  # noqa: PLC0415
+
+        return partial(demo_databases.run_demo, once=once)
     from lab.demo import fleet  # noqa: PLC0415
 
     return fleet.once if once else fleet.run_demo
