@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from lab import Lab, LabOptions
+from lab.cluster.connector_configs import debezium_postgresql, find_slot
 from lab.databases.postgresql import PostgresqlServer
-from lab.databases.server import ARCHIVE
+from lab.databases.server import ARCHIVE, DEBEZIUM
 from lab.moments import seconds
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker
@@ -28,6 +29,7 @@ INTERVAL_S = 5.0
 QUIET_INTERVALS = 4
 # The server writes some WAL by itself: checkpoints, running transactions.
 OWN_WAL_BYTES = 8192
+SNAPSHOT_ROWS = 20_000
 DATABASES = ("postgres", "mariadb")
 
 each_database = pytest.mark.parametrize("database", DATABASES)
@@ -227,6 +229,63 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
     assert end["lag_seconds"] > 0
     watched.lab.resume(capture.connector)
     watched.rests(capture)
+
+
+def test_a_snapshot_in_progress_has_no_number_and_is_ok(watched: Watched) -> None:
+    server, name = watched.lab.postgres, "postgres-large"
+    numbers = f"generate_series(1, {SNAPSHOT_ROWS})"
+    for statement in (
+        f"create table large as select n as id, repeat('x', 200) as note from {numbers} n",
+        "alter table large add primary key (id)",
+        "create publication large for table large",
+        f"grant select on large to {DEBEZIUM}",
+    ):
+        server.query(statement)
+    config = {
+        **debezium_postgresql(server, name),
+        "table.include.list": "public.large",
+        "publication.name": "large",
+        # Small batches take a while.
+        "max.batch.size": "64",
+        "max.queue.size": "128",
+        "snapshot.fetch.size": "64",
+    }
+    watched.lab.create(name, config)
+    try:
+        labels = {"connector": name}
+        eventually(
+            watched.product,
+            "a snapshot in progress",
+            lambda: total(watched.product, "source_snapshot_in_progress", **labels) == 1,
+        )
+        eventually(watched.product, "ok", lambda: find_verdict(watched.product, name) == "ok")
+        verdicts = set()
+
+        def is_over() -> bool:
+            verdict, end = (
+                find_verdict(watched.product, name),
+                find_source_end(watched.product, name),
+            )
+            if end is None or not end["snapshot_in_progress"]:
+                return True
+            assert not numbers_of(end)
+            verdicts.add(verdict)
+            return False
+
+        eventually(watched.product, "the end of the snapshot", is_over)
+        assert verdicts <= {"ok"}
+        watched.awaits(name, "rest", is_at_rest)
+    finally:
+        watched.lab.delete(name)
+        slot = find_slot(name)
+        eventually(watched.product, "a free slot", lambda: not server.slot(slot).get("active"))
+        server.query(f"select pg_drop_replication_slot('{slot}')")
+
+
+def numbers_of(end: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in end.items() if name.startswith("lag_") and value is not None
+    }
 
 
 @each_database
