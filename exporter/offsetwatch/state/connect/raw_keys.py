@@ -436,11 +436,14 @@ def _decide_spelling(
 
 
 def _find_excluded_by_shape(partition: _Partition) -> tuple[Spelling, ...]:
-    """Return the spellings with an offset that only a connector of another class would look up."""
+    """Return the spellings that only a connector of another class would look up.
+
+    One whose value is unreadable counts, as it may hold an offset; one that was erased does not.
+    """
     return tuple(
         spelling
         for spelling in partition.spellings.values()
-        if spelling.value is not None
+        if spelling.offset is not None
         and spelling.key.is_spelling
         and not is_lookup_key(spelling.key, "")
     )
