@@ -159,7 +159,7 @@ def test_what_no_patch_reaches_is_said_with_the_way_that_does(tmp_path: Path) ->
     )
     of_file = ("--time", moment(12), "--connector", "file")
     done = history(tmp_path / "history", *of_file, "--format", "patch")
-    assert "has no effect on 1 of 1 source partitions" in done.stderr
+    assert "has no effect on 1 of 1 source partition," in done.stderr
     assert LINKED.decode() in done.stderr
     assert "offsets alter file --worker-config" in done.stderr
     (entry,) = json.loads(history(tmp_path / "history", *of_file).stdout)["file"]
@@ -211,7 +211,7 @@ def test_all_source_partitions_forgotten_is_an_answer_and_said(base: Path) -> No
     lake(base, Commit(40, None, connector="reset"), first=8, read_at=60)
     done = history(base, "--time", moment(41), "--connector", "reset")
     assert (done.exit_code, json.loads(done.stdout)) == (0, {"reset": []})
-    assert "reset: all 1 source partitions had no offset then" in done.stderr
+    assert "reset: no offset then, of 1 source partition" in done.stderr
 
 
 def test_a_connector_without_source_partitions_is_not_in_a_patch(base: Path) -> None:
