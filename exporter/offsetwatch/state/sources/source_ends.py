@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -366,14 +366,14 @@ class SourceEnds:
     ) -> Iterator[SourceEndRequest]:
         columns: dict[str, set[ColumnQuery]] = {name: set() for name in asked}
         files: dict[str, set[str]] = {name: set() for name in asked}
-        for view, source, settings in self._match(partitions, find):
+        for view, source, connector in self._match(partitions, find):
             if source.of.name not in asked:
                 continue
             fields = _parse_partition(view)
             filename = fields.get("filename")
             if source.of.kind is SourceKind.FILE and isinstance(filename, str):
                 files[source.of.name].add(filename)
-            query = find_column_query(fields, settings, source.of.columns)
+            query = find_column_query(fields, _find_settings(connector), source.of.columns)
             if source.of.kind is SourceKind.SQL and query is not None:
                 columns[source.of.name].add(query)
         for name in asked:
@@ -381,8 +381,8 @@ class SourceEnds:
 
     def _match(
         self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
-    ) -> Iterator[tuple[SourcePartitionView, _Source, DatabaseSettings | None]]:
-        """Yield each partition that reads a configured source, with the connector's settings."""
+    ) -> Iterator[tuple[SourcePartitionView, _Source, Connector | None]]:
+        """Yield each partition that reads a configured source, with its connector."""
         by_dialect: dict[str, list[_Source]] = {}
         for source in self._sources.values():
             by_dialect.setdefault(DIALECTS[source.of.kind], []).append(source)
@@ -392,9 +392,8 @@ class SourceEnds:
                 if wants is None or not wants(view.connector):
                     continue
                 connector = find(view.connect_cluster, view.connector)
-                settings = None if connector is None else connector.database
-                if view.dialect not in _DEBEZIUM or _is_in_use(view, settings):
-                    yield view, source, settings
+                if view.dialect not in _DEBEZIUM or _is_in_use(view, _find_settings(connector)):
+                    yield view, source, connector
 
     def _build_views(
         self,
@@ -402,12 +401,12 @@ class SourceEnds:
         find: FindConnector,
         live: frozenset[str],
     ) -> Iterator[SourceEndView]:
-        for view, source, settings in self._match(partitions, find):
+        for view, source, connector in self._match(partitions, find):
             if source.of.name in live and source.end is not None:
                 key = (view.connect_cluster, view.connector, view.identity)
                 track = source.tracks.setdefault(key, _Track())
                 track.shown_at = source.at
-                yield self._build_view(view, source, settings, track)
+                yield self._build_view(view, source, connector, track)
         for name in live:
             self._sources[name].end_read()
 
@@ -415,9 +414,10 @@ class SourceEnds:
         self,
         view: SourcePartitionView,
         source: _Source,
-        settings: DatabaseSettings | None,
+        connector: Connector | None,
         track: _Track,
     ) -> SourceEndView:
+        settings = _find_settings(connector)
         of = (view.connect_cluster, view.connector, view.identity, view.label)
         common = (*of, source.of.name, source.of.kind, source.at)
         if view.offset is None or view.offset.is_null:
@@ -436,6 +436,8 @@ class SourceEnds:
         )
         if distance is None:
             return SourceEndView(*common, problem="its end was not read yet")
+        if not _is_working(connector):
+            distance = replace(distance, handed=None)
         track.move(distance, view.offset.text, source.read_number)
         if source.is_new:
             track.read(distance, source.at, self._flush_s)
@@ -532,6 +534,23 @@ def measure_offset(
 def _parse_partition(view: SourcePartitionView) -> Fields:
     parsed = parse_json(view.identity.encode())
     return parsed if isinstance(parsed, dict) else {}
+
+
+def _find_settings(connector: Connector | None) -> DatabaseSettings | None:
+    return None if connector is None else connector.database
+
+
+def _is_working(connector: Connector | None) -> bool:
+    """Check whether a connector and a task of it run: only then is what they were handed done.
+
+    A paused Debezium connector stays connected and queues what it is sent. MariaDB goes on sending
+    to a connection that is closed, and lists it, until a second write fails.
+    """
+    return (
+        connector is not None
+        and connector.state == "running"
+        and any(task.state == "running" for task in connector.tasks)
+    )
 
 
 def _is_in_use(view: SourcePartitionView, settings: DatabaseSettings | None) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.model.connectors import DatabaseSettings
+from offsetwatch.model.connectors import DatabaseSettings, Task
 from offsetwatch.model.source_ends import (
     BinlogFile,
     BinlogReader,
@@ -68,6 +68,22 @@ def test_a_stopped_connector_is_behind_from_what_was_handed_out_a_flush_before()
     world.read(wal(7_000, active=False))
     view = world.read(wal(7_000, active=False))
     assert (view.caught_up, view.lag, world.seconds(view)) == (None, 2_000, 2 * INTERVAL_S)
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks"), [("stopped", ()), ("paused", ("paused",)), ("running", ("failed",))]
+)
+def test_what_is_handed_out_to_a_connector_that_does_not_run_is_not_done(state, tasks):
+    """A paused connector stays connected; MariaDB lists a closed connection until it fails."""
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-1-18", event=2, row=1, file="bin.2", pos=40, server_id=1)
+    for _ in range(3):
+        world.read(binlog("0-1-19", sent_all=True))
+    numbered = tuple(Task(number, task) for number, task in enumerate(tasks))
+    world.connector = replace(world.connector, state=state, tasks=numbered)
+    for _ in range(4):
+        view = world.read(binlog("0-1-20", sent_all=True))
+    assert (view.lag_transactions, view.caught_up, view.connected) == (1, None, True)
 
 
 def test_a_connector_that_stops_while_it_works_is_behind_by_the_clock():

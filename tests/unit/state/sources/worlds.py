@@ -6,7 +6,7 @@ import json
 
 from offsetwatch.decode.dialects import DEBEZIUM_MYSQL, DEBEZIUM_POSTGRES, FILE_STREAM, JDBC
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connectors import Connector, ConnectorKind, DatabaseSettings
+from offsetwatch.model.connectors import Connector, ConnectorKind, DatabaseSettings, Task
 from offsetwatch.model.observations import (
     SOURCE_END,
     InputSucceeded,
@@ -67,7 +67,8 @@ class World:
         self.ends = SourceEnds([source], self.inputs, flush_s=INTERVAL_S)
         self.dialect, self.partition = KEYS[kind]
         self.connector = Connector(
-            CONNECTOR, ConnectorKind.SOURCE, "", "", "running", (), database=settings
+            *(CONNECTOR, ConnectorKind.SOURCE, "", "", "running", (Task(0, "running"),)),
+            database=settings,
         )
         self.now = T0
         self.partitions: tuple[SourcePartitionView, ...] = ()
