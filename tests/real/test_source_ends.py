@@ -228,7 +228,8 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
         end = watched.awaits(
             capture.connector, "its lag", lambda end: end["lag_transactions"] >= rows
         )
-        assert end["lag_transactions"] == rows
+        # One more where the last transaction before the stop was handed out within a flush.
+        assert rows <= end["lag_transactions"] <= rows + 1
     # All that was there at the read before may be done.
     watched.awaits(capture.connector, "known lag", lambda end: end["caught_up"] is not True)
     watched.lab.resume(capture.connector)
