@@ -21,7 +21,7 @@ NOUNS = [
     noun
     for module in pkgutil.iter_modules(offsetwatch.model.__path__)
     for noun in vars(importlib.import_module(f"offsetwatch.model.{module.name}")).values()
-    if dataclasses.is_dataclass(noun)
+    if isinstance(noun, type) and dataclasses.is_dataclass(noun)
 ]
 
 
