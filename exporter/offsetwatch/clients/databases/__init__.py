@@ -1,6 +1,6 @@
 """Readers of the ends of sources: databases and files. Each reads, and changes nothing.
 
-A reader has one connection, opened at the first read, used again, and opened anew after an error.
+A reader has one connection, opened at the first read, used again, and replaced after an error.
 It sends one statement at a time, outside a transaction. A library that its kind needs is imported
 at the first read.
 """

@@ -20,6 +20,7 @@ from offsetwatch.clients.databases.settings import (
     StatementTimeout,
     build_tls_context,
     call_library,
+    closing_after_error,
     import_library,
     read_dsn,
     read_source_secret,
@@ -89,14 +90,8 @@ class MysqlReader:
 
     def read(self, _request: SourceEndRequest) -> MysqlEnd:
         """Return the end of the binlog now. Raises ClientError."""
-        done = False
-        try:
-            end = self._read()
-            done = True
-        finally:
-            if not done:
-                self.close()
-        return end
+        with closing_after_error(self.close):
+            return self._read()
 
     def close(self) -> None:
         """Close the connection; the next read opens one."""

@@ -18,6 +18,7 @@ from offsetwatch.clients.databases.settings import (
     TLS_ADVICE,
     StatementTimeout,
     call_library,
+    closing_after_error,
     find_authorities_file,
     import_library,
     read_dsn,
@@ -100,14 +101,8 @@ class PostgresqlReader:
 
     def read(self, _request: SourceEndRequest) -> PostgresqlEnd:
         """Return the end of the WAL now. Raises ClientError."""
-        done = False
-        try:
-            end = self._read()
-            done = True
-        finally:
-            if not done:
-                self.close()
-        return end
+        with closing_after_error(self.close):
+            return self._read()
 
     def close(self) -> None:
         """Close the connection; the next read opens one."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
@@ -125,6 +126,16 @@ def build_tls_context(source: Source, tls: SourceTls) -> ssl.SSLContext:
 def _refuse_tls(source: Source, what: str, problem: str) -> SettingsRefused:
     advice = f"correct tls of {source.name} under sources, or the file"
     return SettingsRefused(source.name, f"tls.{what}: {problem}", advice)
+
+
+@contextmanager
+def closing_after_error(close: Callable[[], None]) -> Iterator[None]:
+    """Close the connection if a read fails in any way: the next one opens another."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
 
 
 def call_library(

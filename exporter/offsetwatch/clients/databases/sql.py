@@ -21,6 +21,7 @@ from offsetwatch.clients.databases.settings import (
     STATEMENT_TIMEOUT_S,
     StatementTimeout,
     call_library,
+    closing_after_error,
     import_library,
     read_dsn,
     shorten_server_text,
@@ -81,14 +82,8 @@ class SqlReader:
 
     def read(self, request: SourceEndRequest) -> SqlEnd:
         """Return the ends of the requested columns now. Raises ClientError."""
-        done = False
-        try:
-            end = self._read(request.columns)
-            done = True
-        finally:
-            if not done:
-                self.close()
-        return end
+        with closing_after_error(self.close):
+            return self._read(request.columns)
 
     def close(self) -> None:
         """Close the connection; the next read opens one."""
