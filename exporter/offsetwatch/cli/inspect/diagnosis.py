@@ -24,6 +24,7 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TargetUnreachable,
 )
+from offsetwatch.judge.text_formats import format_names
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, TopicFacts, Topology
 from offsetwatch.state.internal_topics import (
@@ -39,7 +40,6 @@ from offsetwatch.toolbox.suggestions import find_nearest
 
 SKEW_S_MAX: Final = 5.0
 FREE_BYTES_MIN: Final = 2**30  # a day of commits of ten thousand source partitions
-NAMED_MAX: Final = 5  # of many things, so many are named
 
 CheckVerdict = Literal["ok", "warn", "fail", "unknown"]
 
@@ -146,7 +146,7 @@ def check_permissions(
                 if not shape.may(operation):
                     missing.setdefault(operation, []).append(topic)
     for operation, topics in missing.items():
-        result = f"no {operation} on {_format_names(topics)}"
+        result = f"no {operation} on {format_names(topics)}"
         advice = f"allow {operation} on these topics"
         if operation == "DESCRIBE_CONFIGS":
             advice += ": the offsets topic is found and topics are linted by it"
@@ -154,7 +154,7 @@ def check_permissions(
     if hidden:
         yield line("unknown", "the broker does not report these rights")
     elif readable and not missing:
-        yield line("ok", f"all required rights on {_format_names(readable)}")
+        yield line("ok", f"all required rights on {format_names(readable)}")
     yield from _check_group_permissions(about, groups)
 
 
@@ -170,16 +170,11 @@ def _check_group_permissions(
     ]
     if refused:
         advice = "allow Describe on these groups: without it their sinks have no lag"
-        yield line("fail", f"no DESCRIBE on {_format_names(sorted(refused))}", advice)
+        yield line("fail", f"no DESCRIBE on {format_names(sorted(refused))}", advice)
     elif None in groups.values():
         yield line("unknown", "the broker does not report these rights")
     elif groups:
-        yield line("ok", f"Describe on {_format_names(sorted(groups))}")
-
-
-def _format_names(names: list[str]) -> str:
-    more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
+        yield line("ok", f"Describe on {format_names(sorted(groups))}")
 
 
 # --- Connect -------------------------------------------------------------------------------------
@@ -326,11 +321,11 @@ def check_internal_topics(
         )
     hidden = sorted(fact.at.topic for fact in facts if fact.policy is None)
     if hidden:
-        result = f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch"
+        result = f"cleanup.policy of {format_names(hidden)} is hidden from offsetwatch"
         yield line("unknown", result, "allow DescribeConfigs on these topics")
     visible = sorted(fact.at.topic for fact in facts if fact.policy is not None)
     if visible and not problems:
-        yield line("ok", f"nothing wrong with {_format_names(visible)}")
+        yield line("ok", f"nothing wrong with {format_names(visible)}")
     roles = {fact.role for fact in facts}
     siblings = {InternalTopicRole.CONFIG, InternalTopicRole.STATUS}
     if InternalTopicRole.OFFSETS in roles and not roles >= siblings:

@@ -9,10 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from offsetwatch.cli.inspect.diagnosis import NAMED_MAX, DoctorCheck
+from offsetwatch.cli.inspect.diagnosis import DoctorCheck
 from offsetwatch.config.schema.sources import Source, SourceConnectors
 from offsetwatch.decode.dialects import is_own_dialect
 from offsetwatch.formatting import format_count
+from offsetwatch.judge.text_formats import format_names
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.source_ends import (
     FileEnd,
@@ -76,7 +77,7 @@ def _check_postgresql(
         yield line(
             "rights",
             "warn",
-            f"what was sent to {_format_names(hidden)} is not visible",
+            f"what was sent to {format_names(hidden)} is not visible",
             f"GRANT pg_monitor TO {user}: without it nothing shows that a connector is idle and "
             "not silent",
         )
@@ -135,7 +136,7 @@ def _check_members(
     readable = sorted(name for name, error in errors.items() if error is None)
     if readable:
         yield line(
-            "end", "ok", f"{what if len(readable) == 1 else f'{what}s'} {_format_names(readable)}"
+            "end", "ok", f"{what if len(readable) == 1 else f'{what}s'} {format_names(readable)}"
         )
     for name, error in sorted(errors.items()):
         if error is not None:
@@ -189,7 +190,7 @@ def _check_matches(
         return
     if own:
         names = sorted(connector.name for connector in own)
-        yield line("connectors", "ok", f"{_format_names(names)} of {members.connect}")
+        yield line("connectors", "ok", f"{format_names(names)} of {members.connect}")
     elif not members.include:
         advice = f"only connectors of {classes} are compared with a source of kind {source.kind}"
         yield line("connectors", "warn", f"none of {members.connect} is of its kind", advice)
@@ -235,11 +236,6 @@ def _check_slot(
             f"{settings.database}",
             "name the server that it reads, or correct slot.name or database.dbname",
         )
-
-
-def _format_names(names: list[str]) -> str:
-    more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def _shorten(text: str) -> str:
