@@ -49,6 +49,8 @@ _SNAPSHOT_NOTE: Final = (
     "tables comes again, as a duplicate"
 )
 _FROM_START_NOTE: Final = "without an offset it reads again from the start: everything comes again"
+_SNAPSHOT_ADVICE: Final = "`offsets reset` lets it take a new snapshot"
+NO_SOURCE: Final = "no entry under sources reads it"
 _UNKNOWN_BOUNDS: Final = (
     "how far its source goes, and what it still has, cannot be seen from here ({why}): before that "
     "a task fails, and past the end it waits and leaves out what comes"
@@ -131,30 +133,26 @@ def find_bounds_flaws(
         return
     if distance.mismatch is not None:
         yield "", f"{distance.mismatch} (source {source.name})", "correct it, or sources"
-    elif distance.lost is not None:
+        return
+    if distance.lost is not None:
         yield "", f"{distance.lost} (source {source.name})", _SNAPSHOT_ADVICE
-    elif distance.position_of_resume is not None and distance.floor is not None:
-        yield from _find_range_flaws(distance, distance.position_of_resume, distance.floor)
+        return
+    resume, floor = distance.position_of_resume, distance.floor
+    if resume is not None and floor is not None and resume < floor:
+        yield _describe_below_floor(distance, resume, floor)
     elif distance.ahead > 0:
         yield _describe_ahead(distance)
 
 
-_SNAPSHOT_ADVICE: Final = "`offsets reset` lets it take a new snapshot"
-
-
-def _find_range_flaws(distance: Distance, resume: int, floor: int) -> Iterator[Flaw]:
-    if resume < floor:
-        if distance.resume is None:
-            yield "", f"{resume} lies before {floor}, where its source begins", f"from {floor}"
-            return
-        wrong = (
-            f"{resume} lies {format_count(floor - resume, 'byte')} before {floor}, which its "
-            "replication slot has confirmed: a slot does not go back, its task fails, and nothing "
-            "comes again"
-        )
-        yield "", wrong, f"from {floor} to {distance.end}; {_SNAPSHOT_ADVICE}"
-    elif distance.ahead > 0:
-        yield _describe_ahead(distance)
+def _describe_below_floor(distance: Distance, resume: int, floor: int) -> Flaw:
+    if distance.resume is None:
+        return "", f"{resume} lies before {floor}, where its source begins", f"from {floor}"
+    wrong = (
+        f"{resume} lies {format_count(floor - resume, 'byte')} before {floor}, which its "
+        "replication slot has confirmed: a slot does not go back, its task fails, and nothing "
+        "comes again"
+    )
+    return "", wrong, f"from {floor} to {distance.end}; {_SNAPSHOT_ADVICE}"
 
 
 def _describe_ahead(distance: Distance) -> Flaw:
@@ -182,7 +180,7 @@ def describe_bounds(
         return _UNKNOWN_BOUNDS.format(why=f"source {source.name}: {why}")
     if dialect == FILE_STREAM.name and (source is None or not source.name):
         return _FILE_UNSEEN
-    why = "no entry under sources reads it" if source is None else source.unknown
+    why = NO_SOURCE if source is None else source.unknown
     return _UNKNOWN_BOUNDS.format(why=why)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 from offsetwatch.clients.databases import SourceReader, build_source_reader
 from offsetwatch.config.schema.sources import Source
@@ -13,10 +12,8 @@ from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import ConnectorSettings
 from offsetwatch.model.source_ends import SourceEndRequest, SourceKind
 from offsetwatch.state.sources.source_ends import DIALECTS, find_column_query
-from offsetwatch.toolbox.source_bounds import SourceFacts
+from offsetwatch.toolbox.source_bounds import NO_SOURCE, SourceFacts
 from offsetwatch.toolbox.suggestions import format_names
-
-_NO_SOURCE: Final = "no entry under sources reads it"
 
 
 class SourcePool:
@@ -43,7 +40,7 @@ class SourcePool:
         sources = [source for source in self._sources if self._is_read(source, connector, settings)]
         if len(sources) != 1:
             names = format_names(source.name for source in sources)
-            why = f"it reads several of sources: {names}" if sources else _NO_SOURCE
+            why = f"it reads several of sources: {names}" if sources else NO_SOURCE
             return SourceFacts(unknown=why)
         (source,) = sources
         columns = frozenset(column.table for column in source.columns)
