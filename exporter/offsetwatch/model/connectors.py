@@ -42,6 +42,11 @@ class Task:
     failure: str | None = None
 
 
+def has_running_task(state: str, tasks: Iterable[Task]) -> bool:
+    """Check whether a connector in this state works: it runs, and at least one of its tasks."""
+    return state == "running" and any(task.state == "running" for task in tasks)
+
+
 REFRESH_S: Final = 600.0  # refresh.topics.interval.seconds of MirrorSourceConfig
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from offsetwatch.model.connectors import Connector, StateHistory
+from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.observations import (
     CONNECT_REST,
     AssignmentConfirmed,
@@ -360,7 +360,8 @@ class Book:
         sources = self._joined.of(tuple(cluster.views(now) for cluster in clusters))
         layout = self._layout.get(*(cluster.layout for cluster in clusters), make=object)
         mirrored = self._replication.views(now)
-        source_names = self._source_ends.names(sources, self._find_connector)
+        connectors = {name: cluster.by_name for name, cluster in self._clusters.items()}
+        source_names = self._source_ends.names(sources, connectors)
         within = self._budget.select(
             *(sources, layout, mirrored, self._topology.flows, self._by_topic),
             with_ends=source_names,
@@ -411,9 +412,9 @@ class Book:
                 for cluster in clusters
                 for name, doubt in cluster.state_doubts().items()
             },
-            source_ends=self._source_ends.views(sources, self._find_connector, now),
+            source_ends=self._source_ends.views(sources, connectors, now),
             source_names=source_names,
-            source_requests=self._source_ends.requests(sources, self._find_connector),
+            source_requests=self._source_ends.requests(sources, connectors),
             lists=tuple(view for cluster in clusters if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,
@@ -469,9 +470,6 @@ class Book:
             if cluster.of.kafka is None
             else self._configured.get(cluster.of.kafka, frozenset())
         )
-
-    def _find_connector(self, connect_cluster: str, connector: str) -> Connector | None:
-        return self._clusters[connect_cluster].by_name.get(connector)
 
     def _find_foreign_writers(self, now: float) -> Iterator[ForeignWriter]:
         """Yield the foreign writers of the offsets topics that are live."""

@@ -43,7 +43,7 @@ from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from offsetwatch.model.connectors import Connector
+from offsetwatch.model.connectors import Connector, has_running_task
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_syncs import Range, SyncsSinceLastPoll
@@ -368,7 +368,7 @@ class PartitionLossAccount:
         jump.harmless |= (
             inspection.runs and position >= inspection.end and inspection.waited(jump.since)
         )
-        jump.harmless &= not inspection.quiet  # it will be started anew, from the position
+        jump.harmless &= not inspection.quiet  # it will be restarted from the position
         if position == jump.mark:
             copied = (
                 inspection.syncs is not None
@@ -816,5 +816,4 @@ def classify_activity(owner: Connector | None, *, live: bool) -> str | None:
         return None
     if owner.state == "stopped" and not owner.tasks:
         return "stopped"
-    runs = owner.state == "running" and any(task.state == "running" for task in owner.tasks)
-    return "running" if runs else None
+    return "running" if has_running_task(owner.state, owner.tasks) else None

@@ -233,11 +233,7 @@ def _measure_coordinates(
         distance,
         position=binlog.position,
         end=binlog.total,
-        handed=None
-        if handed_all is None
-        else binlog.total
-        if handed_all
-        else min(binlog.position, binlog.total),
+        handed=_find_handed(binlog.position, binlog.total, handed_all=handed_all),
         ahead=max(0, binlog.position - binlog.total),
         headroom_bytes=binlog.before if end.logs else None,
     )
@@ -289,6 +285,11 @@ def _guess_logs(name: str, end: MysqlEnd) -> tuple[BinlogFile, ...]:
     return (BinlogFile(name, end.position or 0),) if name == end.file else ()
 
 
+def _find_handed(position: int, end: int, *, handed_all: bool | None) -> int | None:
+    """Return the position up to which all is handed out: at least that of the offset itself."""
+    return None if handed_all is None else end if handed_all else min(position, end)
+
+
 def _find_connection(
     end: MysqlEnd, settings: DatabaseSettings | None
 ) -> tuple[bool | None, bool | None]:
@@ -333,7 +334,7 @@ def _measure_gtids(
     return Distance(
         position=position,
         end=total,
-        handed=None if handed_all is None else total if handed_all else position,
+        handed=_find_handed(position, total, handed_all=handed_all),
         unit=unit,
         bytes=None if binlog is None else max(0, binlog.total - binlog.position),
         fields=(() if end.position is None else (("pos", end.position),)),

@@ -27,7 +27,7 @@ from offsetwatch.decode.dialects import (
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.decode.offset_order import Fields, is_snapshot
 from offsetwatch.formatting import format_count
-from offsetwatch.model.connectors import Connector, DatabaseSettings
+from offsetwatch.model.connectors import Connector, DatabaseSettings, has_running_task
 from offsetwatch.model.observations import SourceEndRead, build_source_end_input
 from offsetwatch.model.source_ends import (
     BinlogFile,
@@ -66,7 +66,8 @@ DIALECTS: Final = {
 _COUNTED_UNITS: Final = frozenset({"bytes", "transactions"})
 _DEBEZIUM: Final = frozenset({DEBEZIUM_POSTGRES.name, DEBEZIUM_MYSQL.name})
 
-FindConnector = Callable[[str, str], Connector | None]
+Connectors = Mapping[str, Mapping[str, Connector]]  # by Connect cluster and name
+_Match = tuple[SourcePartitionView, "_Source", Connector | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +247,17 @@ class _Source:
         match self.end, end:
             case PostgresqlEnd() as before, PostgresqlEnd() as now:
                 why = _find_replacement(before, now)
-                for track in self.tracks.values() if why is not None else ():
-                    assert why is not None
-                    track.replace(why)
+                if why is not None:
+                    for track in self.tracks.values():
+                        track.replace(why)
             case MysqlEnd(logs=before_logs), MysqlEnd(logs=logs) if before_logs and logs:
                 removed = _count_removed(before_logs, logs)
-                self.removed = 0 if removed is None else self.removed + removed
-                for track in self.tracks.values() if removed is None else ():
-                    track.forget()
+                if removed is None:
+                    self.removed = 0
+                    for track in self.tracks.values():
+                        track.forget()
+                else:
+                    self.removed += removed
         self.end, self.at, self.is_new = end, at, True
         self.read_number += 1
 
@@ -294,6 +298,7 @@ class SourceEnds:
         self._inputs = inputs
         self._flush_s = flush_s
         self._version: object = None
+        self._matches: Memo[tuple[_Match, ...]] = Memo()
         self._views: Memo[tuple[SourceEndView, ...]] = Memo()
         self._requests: Memo[tuple[SourceEndRequest, ...]] = Memo()
         self._names: Memo[Mapping[PartitionKey, str]] = Memo()
@@ -307,7 +312,7 @@ class SourceEnds:
             self._version = read
 
     def views(
-        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector, now: float
+        self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors, now: float
     ) -> tuple[SourceEndView, ...]:
         """Return the view of each partition whose source has a live end; the same tuple if nothing
         changed.
@@ -317,26 +322,28 @@ class SourceEnds:
         live = tuple(
             name for name in self._sources if self._inputs.live(build_source_end_input(name), now)
         )
+        matches = self._match(partitions, connectors)
         return self._views.get(
-            partitions,
+            matches,
             self._version,
             *live,
-            make=lambda: tuple(self._build_views(partitions, find, frozenset(live))),
+            make=lambda: tuple(self._build_views(matches, frozenset(live))),
         )
 
     def names(
-        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
+        self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
     ) -> Mapping[PartitionKey, str]:
         """Return the source that each partition reads, whether or not its end is known; the same
         mapping if nothing changed.
         """
         if not self._sources:
             return self._last_names
+        matches = self._match(partitions, connectors)
         names = self._names.get(
-            partitions,
+            matches,
             make=lambda: {
                 (view.connect_cluster, view.connector, view.identity): source.of.name
-                for view, source, _ in self._match(partitions, find)
+                for view, source, _ in matches
             },
         )
         if names != self._last_names:
@@ -344,45 +351,34 @@ class SourceEnds:
         return self._last_names
 
     def requests(
-        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
+        self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
     ) -> tuple[SourceEndRequest, ...]:
         """Return what the sources are to be asked for; the same tuple if nothing changed."""
-        asked = {
-            source.of.name: source
+        asked = [
+            source.of.name
             for source in self._sources.values()
             if source.of.kind in {SourceKind.SQL, SourceKind.FILE}
-        }
+        ]
         if not asked:
             return ()
-        return self._requests.get(
-            partitions, make=lambda: tuple(self._build_requests(partitions, find, asked))
-        )
-
-    def _build_requests(
-        self,
-        partitions: tuple[SourcePartitionView, ...],
-        find: FindConnector,
-        asked: Mapping[str, _Source],
-    ) -> Iterator[SourceEndRequest]:
-        columns: dict[str, set[ColumnQuery]] = {name: set() for name in asked}
-        files: dict[str, set[str]] = {name: set() for name in asked}
-        for view, source, connector in self._match(partitions, find):
-            if source.of.name not in asked:
-                continue
-            fields = _parse_partition(view)
-            filename = fields.get("filename")
-            if source.of.kind is SourceKind.FILE and isinstance(filename, str):
-                files[source.of.name].add(filename)
-            query = find_column_query(fields, _find_settings(connector), source.of.columns)
-            if source.of.kind is SourceKind.SQL and query is not None:
-                columns[source.of.name].add(query)
-        for name in asked:
-            yield SourceEndRequest(name, tuple(sorted(columns[name])), tuple(sorted(files[name])))
+        matches = self._match(partitions, connectors)
+        return self._requests.get(matches, make=lambda: tuple(_build_requests(matches, asked)))
 
     def _match(
-        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
-    ) -> Iterator[tuple[SourcePartitionView, _Source, Connector | None]]:
-        """Yield each partition that reads a configured source, with its connector."""
+        self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
+    ) -> tuple[_Match, ...]:
+        """Return each partition that reads a configured source, with its connector; the same tuple
+        while the partitions and the connectors are the same objects.
+        """
+        return self._matches.get(
+            partitions,
+            *connectors.values(),
+            make=lambda: tuple(self._find_matches(partitions, connectors)),
+        )
+
+    def _find_matches(
+        self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
+    ) -> Iterator[_Match]:
         by_dialect: dict[str, list[_Source]] = {}
         for source in self._sources.values():
             by_dialect.setdefault(DIALECTS[source.of.kind], []).append(source)
@@ -391,17 +387,14 @@ class SourceEnds:
                 wants = source.of.wants.get(view.connect_cluster)
                 if wants is None or not wants(view.connector):
                     continue
-                connector = find(view.connect_cluster, view.connector)
+                connector = connectors[view.connect_cluster].get(view.connector)
                 if view.dialect not in _DEBEZIUM or _is_in_use(view, _find_settings(connector)):
                     yield view, source, connector
 
     def _build_views(
-        self,
-        partitions: tuple[SourcePartitionView, ...],
-        find: FindConnector,
-        live: frozenset[str],
+        self, matches: tuple[_Match, ...], live: frozenset[str]
     ) -> Iterator[SourceEndView]:
-        for view, source, connector in self._match(partitions, find):
+        for view, source, connector in matches:
             if source.of.name in live and source.end is not None:
                 key = (view.connect_cluster, view.connector, view.identity)
                 track = source.tracks.setdefault(key, _Track())
@@ -531,6 +524,25 @@ def measure_offset(
             return None if file is None else measure_file(fields, file)
 
 
+def _build_requests(
+    matches: tuple[_Match, ...], asked: Iterable[str]
+) -> Iterator[SourceEndRequest]:
+    columns: dict[str, set[ColumnQuery]] = {name: set() for name in asked}
+    files: dict[str, set[str]] = {name: set() for name in asked}
+    for view, source, connector in matches:
+        if source.of.name not in columns:
+            continue
+        fields = _parse_partition(view)
+        filename = fields.get("filename")
+        if source.of.kind is SourceKind.FILE and isinstance(filename, str):
+            files[source.of.name].add(filename)
+        query = find_column_query(fields, _find_settings(connector), source.of.columns)
+        if source.of.kind is SourceKind.SQL and query is not None:
+            columns[source.of.name].add(query)
+    for name in asked:
+        yield SourceEndRequest(name, tuple(sorted(columns[name])), tuple(sorted(files[name])))
+
+
 def _parse_partition(view: SourcePartitionView) -> Fields:
     parsed = parse_json(view.identity.encode())
     return parsed if isinstance(parsed, dict) else {}
@@ -546,11 +558,7 @@ def _is_working(connector: Connector | None) -> bool:
     A paused Debezium connector stays connected and queues what it is sent. MariaDB goes on sending
     to a connection that is closed, and lists it, until a second write fails.
     """
-    return (
-        connector is not None
-        and connector.state == "running"
-        and any(task.state == "running" for task in connector.tasks)
-    )
+    return connector is not None and has_running_task(connector.state, connector.tasks)
 
 
 def _is_in_use(view: SourcePartitionView, settings: DatabaseSettings | None) -> bool:

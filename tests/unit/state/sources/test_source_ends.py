@@ -349,7 +349,7 @@ def test_a_source_is_asked_for_the_columns_that_order_the_rows(
     world = World(SourceKind.SQL, settings, columns=frozenset(columns))
     world.partition = partition or world.partition
     world.commit(incrementing=10)
-    requests = world.ends.requests(world.partitions, lambda *_of: world.connector)
+    requests = world.ends.requests(world.partitions, world.connectors())
     assert requests == (SourceEndRequest(SOURCE, tuple(expected)),)
     view = world.read(SqlEnd({}))
     assert view.problem is not None
@@ -358,7 +358,7 @@ def test_a_source_is_asked_for_the_columns_that_order_the_rows(
 def test_a_file_that_was_cut_is_read_no_further():
     world = World(SourceKind.FILE)
     world.commit(position=100)
-    (request,) = world.ends.requests(world.partitions, lambda *_of: world.connector)
+    (request,) = world.ends.requests(world.partitions, world.connectors())
     assert request.files == ("/in.txt",)
     assert world.read(FileEnd({"/in.txt": FileState(100)})).caught_up is True
     world.read(FileEnd({"/in.txt": FileState(20)}))

@@ -70,6 +70,7 @@ class World:
             *(CONNECTOR, ConnectorKind.SOURCE, "", "", "running", (Task(0, "running"),)),
             database=settings,
         )
+        self._by_name: dict[str, Connector] = {}
         self.now = T0
         self.partitions: tuple[SourcePartitionView, ...] = ()
 
@@ -110,7 +111,13 @@ class World:
         return view
 
     def views(self) -> tuple[SourceEndView, ...]:
-        return self.ends.views(self.partitions, lambda *_of: self.connector, self.now)
+        return self.ends.views(self.partitions, self.connectors(), self.now)
+
+    def connectors(self) -> dict[str, dict[str, Connector]]:
+        """Return the connectors by Connect cluster and name; the same object for the same list."""
+        if self._by_name.get(CONNECTOR) is not self.connector:
+            self._by_name = {CONNECTOR: self.connector}
+        return {CLUSTER: self._by_name}
 
     def seconds(self, view: SourceEndView) -> float | None:
         """Return the seconds behind: 0 where nothing waits, None where they are not known."""

@@ -11,6 +11,7 @@ from offsetwatch.judge.findings.rules.missing_inputs import describe_silence, is
 from offsetwatch.judge.input_visibility import NO_ANSWER_REASONS, pause_state_of
 from offsetwatch.judge.progress.cases import build_source_end_evidence
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
+from offsetwatch.model.connectors import has_running_task
 from offsetwatch.model.findings import (
     BYTES,
     Evidence,
@@ -124,9 +125,7 @@ def find_inactive_slots(context: RuleContext) -> Iterator[Finding]:
     """
     for key, views in _group_by_connector(context, _has_inactive_slot):
         connector = context.index.connectors.get(key)
-        if connector is None or connector.state != "running":
-            continue
-        if not any(task.state == "running" for task in connector.tasks):
+        if connector is None or not has_running_task(connector.state, connector.tasks):
             continue
         if _lasts(context, "slot", key):
             retained = max(view.retained_bytes or 0 for view in views)
