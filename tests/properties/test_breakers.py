@@ -79,7 +79,8 @@ plans = st.builds(
     st.sampled_from(CONNECTORS),
     st.integers(0, 300),
 )
-ends = st.sampled_from([status for status in PlanStatus if status.has_ended])
+parked = st.sampled_from([status for status in PlanStatus if status.is_parked])
+ends = st.sampled_from([status for status in PlanStatus if status.is_over and status.has_begun])
 times = st.floats(0, 1e6)
 
 
@@ -108,7 +109,7 @@ def of_a_plan(plan: Plan) -> st.SearchStrategy[AnyRecord]:
         st.builds(
             PlanParked,
             at=times,
-            ending=ends,
+            ending=parked,
             cause=st.sampled_from(PlanFailureCause),
             said=st.just(""),
         ),

@@ -89,26 +89,28 @@ class RollbackStarted(JournalRecord, frozen=True, tag="turned"):
     said: str
 
 
-class _EndingRecord(JournalRecord, frozen=True):
-    ending: PlanStatus
-
-    def __post_init__(self) -> None:
-        if not self.ending.has_ended:
-            raise ValueError(f"{self.ending} is no ending of a plan")
-
-
-class PlanParked(_EndingRecord, frozen=True, tag="parked"):
+class PlanParked(JournalRecord, frozen=True, tag="parked"):
     """Parking of a plan: it needs an operator, and keeps its connector locked."""
 
+    ending: PlanStatus
     cause: PlanFailureCause
     said: str
 
+    def __post_init__(self) -> None:
+        if not self.ending.is_parked:
+            raise ValueError(f"no plan is parked as {self.ending}")
 
-class PlanEnded(_EndingRecord, frozen=True, tag="ended"):
+
+class PlanEnded(JournalRecord, frozen=True, tag="ended"):
     """End of a plan: its connector is unlocked."""
 
+    ending: PlanStatus
     said: str
     cause: PlanFailureCause | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.ending.is_over and self.ending.has_begun):
+            raise ValueError(f"no plan ends as {self.ending}")
 
 
 StepRecord = (

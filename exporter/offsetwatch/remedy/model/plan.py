@@ -83,11 +83,6 @@ class PlanStatus(StrEnum):
         """Check whether anything of the plan was carried out, or tried."""
         return not self.is_waiting and self not in {PlanStatus.REJECTED, PlanStatus.EXPIRED}
 
-    @property
-    def has_ended(self) -> bool:
-        """Check whether no process works on the begun plan any more: it is over or parked."""
-        return self.has_begun and self is not PlanStatus.RUNNING
-
 
 class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """Offset of a source partition (of a sink: a topic partition), both JSON with sorted keys.

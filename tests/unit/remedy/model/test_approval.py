@@ -52,7 +52,7 @@ LIVES: dict[str, tuple[AnyRecord, ...]] = {
     **{
         status: (*RUNNING, PlanEnded(at=5.0, ending=status, said="done"))
         for status in PlanStatus
-        if status.has_ended and not status.is_parked
+        if status.is_over and status.has_begun
     },
 }
 

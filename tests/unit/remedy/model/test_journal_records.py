@@ -11,6 +11,8 @@ from offsetwatch.remedy.model.journal_records import (
     ModeSet,
     PlanApproved,
     PlanEnded,
+    PlanFailureCause,
+    PlanParked,
     PlanProposed,
     StepAnswered,
     decode_record,
@@ -71,11 +73,16 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
 
 
 @pytest.mark.parametrize("status", PlanStatus)
-def test_a_record_of_an_ending_has_no_other_status(status: PlanStatus) -> None:
+def test_a_plan_is_ended_and_parked_with_statuses_of_their_own(status: PlanStatus) -> None:
     ended = PlanEnded(at=1.0, ending=PlanStatus.RESOLVED, said="done")
-    changed = encode_record(ended).replace(b"resolved", status.encode())
-    if (status.is_over and status.has_begun) or status.is_parked:
-        assert decode_record(changed) == PlanEnded(at=1.0, ending=status, said="done")
-        return
-    with pytest.raises(msgspec.DecodeError):
-        decode_record(changed)
+    parked = PlanParked(
+        at=1.0, ending=PlanStatus.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="late"
+    )
+    is_end = status.is_over and status.has_begun
+    for record, is_allowed in ((ended, is_end), (parked, status.is_parked)):
+        changed = encode_record(record).replace(record.ending.encode(), status.encode())
+        if is_allowed:
+            assert decode_record(changed) == msgspec.structs.replace(record, ending=status)
+            continue
+        with pytest.raises(msgspec.DecodeError):
+            decode_record(changed)
