@@ -23,10 +23,14 @@ from offsetwatch.model.source_ends import (
 )
 
 MISSED_READS = 3  # how many in a row may fail before an end is withdrawn
+PAUSE_DOUBLINGS_MAX = 2  # a minute at the default interval
 
 
 class SourceEndPoll:
     """Poll of one source, every `interval_s` seconds.
+
+    Once its end is withdrawn, reads are skipped, so that the pauses double up to four intervals: a
+    server that does not answer, or refuses a user, is not asked all the time.
 
     `answered` is the request that was last answered, by an end or by an error; None before.
     """
@@ -39,18 +43,28 @@ class SourceEndPoll:
         self.answered: SourceEndRequest | None = None
         self._reader = reader
         self._clock = clock
+        self._failures = 0
+        self._skips = 0
 
     def read(self, request: SourceEndRequest) -> Batch:
-        """Return the end of the source, or why it could not be read."""
+        """Return the end of the source, or why it could not be read; () if this read is skipped."""
+        if self._skips > 0:
+            self._skips -= 1
+            self.answered = request
+            return ()
         input_id = build_source_end_input(self.name)
         # What was committed before the request is at most at this end.
         at = self._clock.now()
         try:
             end = self._reader.read(request)
         except ClientError as exc:
+            self._failures += 1
+            doublings = max(0, self._failures - MISSED_READS + 1)
+            self._skips = 2 ** min(doublings, PAUSE_DOUBLINGS_MAX) - 1
             return (build_failure(input_id, exc),)
         finally:
             self.answered = request
+        self._failures = 0
         lasts_s = MISSED_READS * self.interval_s + READ_TIMEOUT_S
         return (
             SourceEndRead(self.name, end, at),

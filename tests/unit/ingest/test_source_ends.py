@@ -67,6 +67,32 @@ def test_a_failure_is_of_the_input_and_answers_the_request_too() -> None:
     assert poll.answered == REQUEST
 
 
+def test_a_source_that_fails_is_read_less_often_once_its_end_is_withdrawn_until_it_answers() -> (
+    None
+):
+    clock = VirtualClock()
+    reader = FakeReader(clock, AccessDenied("shop", "no"))
+    poll = SourceEndPoll("shop", reader, 15.0, clock)
+    assert _count_reads(poll, reader, 15) == [1, 2, 3, 5, 9, 13]
+    assert poll.answered == REQUEST
+    reader.answer = END
+    assert _count_reads(poll, reader, 4) == [2, 3, 4]
+    reader.answer = AccessDenied("shop", "no")
+    assert _count_reads(poll, reader, 5) == [1, 2, 3, 5]
+
+
+def _count_reads(poll: SourceEndPoll, reader: FakeReader, intervals: int) -> list[int]:
+    """The intervals in which the source was asked; in the others nothing is reported of it."""
+    asked = []
+    for number in range(1, intervals + 1):
+        before = len(reader.requests)
+        batch = poll.read(REQUEST)
+        if len(reader.requests) > before:
+            asked.append(number)
+        assert bool(batch) == (asked[-1:] == [number])
+    return asked
+
+
 def test_single_tables_and_files_that_fail_are_named_and_the_rest_goes_on() -> None:
     clock = VirtualClock()
     columns = {
