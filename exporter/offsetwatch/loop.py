@@ -84,6 +84,7 @@ class Loop:
             "replication": book,
             "findings": judge.findings,
             "judge": judge,
+            "sources": book.source_ends,
         }
         self._save: DocumentSaver | None = None
         self._unsaved: dict[str, bytes] = {}

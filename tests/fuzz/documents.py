@@ -56,6 +56,7 @@ from tests.fuzz.targets import Target
 from tests.properties.test_decoders import KEYS, VALUES
 from tests.unit.remedy.plans import plan_of, skip_of
 from tests.unit.serve.worlds import USUAL, full
+from tests.unit.state.sources.worlds import World, wal
 
 Read = Callable[[bytes], Any]
 
@@ -156,6 +157,22 @@ def _recalled(raw: bytes) -> None:
     accounting = LossAccounting()
     persistence.restore_losses(accounting, raw)
     assert persistence.encode_losses(accounting)
+
+
+def _recalled_sources(raw: bytes) -> None:
+    world = World()
+    world.restart(document=raw)
+    world.commit(lsn=100)
+    world.read(wal(900, sent=100))
+    assert world.ends.remembered()
+
+
+def _build_sources_state() -> bytes:
+    world = World()
+    world.commit(lsn=100)
+    for end in (100, 400):
+        world.read(wal(end, sent=100, system_id="7", timeline=1))
+    return world.ends.remembered() or b""
 
 
 def _noticed(raw: bytes) -> None:
@@ -270,6 +287,7 @@ def _targets() -> list[Target]:
             [(result,)],
             _or(FindingsRegister(JudgeSettings()).recall, ValueError),
         ),
+        ("memory_of_sources", [(_build_sources_state(),)], _or(_recalled_sources, ValueError)),
         ("memory_of_notices", [(entry,)], _or(_noticed)),
         (
             "findings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from itertools import count, pairwise
 
@@ -24,13 +25,16 @@ from offsetwatch.model.observations import (
     ConnectorsListed,
     InputId,
     InputSucceeded,
+    SourceEndRead,
     SyncRecord,
     TailRead,
 )
+from offsetwatch.model.source_ends import SourceKind, SqlEnd
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.book import Book
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
+from offsetwatch.state.sources.source_ends import SourceSettings
 from tests.fakes.clock import VirtualClock
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
@@ -439,6 +443,23 @@ def test_a_loop_that_ends_saves_a_last_time(loop, part):
     loop.save_with(lambda _, document: saved.append(document) or True)
     loop.run(lambda _: True)
     assert saved == [b"0"]
+
+
+def test_the_ends_of_sources_are_a_document_of_their_own(clock):
+    book = Book(
+        clusters=(ConnectClusterSettings("lab", "east"),),
+        kafkas={"east": frozenset({"east:9092"})},
+        stale_after_s={CONNECT_REST: 30.0},
+        source_partitions_max=10,
+    )
+    book.watch_sources([SourceSettings("shop", SourceKind.SQL, {})])
+    loop = Loop(book, SnapshotJudge(JudgeSettings()), clock, tick_s=1.0, steady=clock)
+    saved = {}
+    loop.save_with(lambda name, document: saved.update({name: document}) or True)
+    loop.step(clock.now(), (SourceEndRead("shop", SqlEnd({}), clock.now()),))
+    clock.advance(SAVE_EVERY_S)
+    loop.step(clock.now(), ())
+    assert json.loads(saved["sources"])["sources"]["shop"]["at"] == clock.now() - SAVE_EVERY_S
 
 
 def test_a_loop_begins_with_what_another_remembered(loop, part):

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
+from offsetwatch.config.database_url import parse_database_url
 from offsetwatch.config.schema.root import Config
+from offsetwatch.config.schema.sources import Source
 
 CLUSTERS_HEADER: Final = "Offsetwatch-Clusters"
 _DIGITS: Final = 8
@@ -26,6 +28,15 @@ def format_cluster_hashes(config: Config) -> str:
         f"{kind}/{quote(name, safe='')}={hashlib.sha256(addresses.encode()).hexdigest()[:_DIGITS]}"
         for kind, name, addresses in sorted(_list_addresses(config))
     )
+
+
+def format_source_address(source: Source) -> str:
+    """Return where a source is, as the configuration says, without users and secrets."""
+    host, port, database = source.host, source.port, source.database
+    if source.dsn is not None:
+        url = parse_database_url(source.dsn.get_secret_value())
+        host, port, database = url.host, url.port, url.database
+    return repr((source.kind, source.dsn_file, host, port, database, source.folder))
 
 
 def describe_differences(own: str, theirs: str) -> tuple[str, ...]:

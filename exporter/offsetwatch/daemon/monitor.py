@@ -21,6 +21,7 @@ from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config, Connect
+from offsetwatch.config.identity import format_source_address
 from offsetwatch.daemon.discovery import Discovery, Tails
 from offsetwatch.daemon.polls import (
     FILE_POLL_S,
@@ -620,6 +621,7 @@ def build_book(config: Config) -> Book:
             kind=SourceKind(source.kind),
             wants={members.connect: members.allows for members in source.connectors},
             columns=frozenset(column.table for column in source.columns),
+            address=format_source_address(source),
         )
         for source in config.sources
     )

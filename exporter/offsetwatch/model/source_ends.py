@@ -47,7 +47,7 @@ class ReplicationSlot(msgspec.Struct, frozen=True, gc=False):
     sent: int | None = None
 
 
-class PostgresqlEnd(msgspec.Struct, frozen=True, gc=False):
+class PostgresqlEnd(msgspec.Struct, frozen=True, gc=False, tag="postgresql"):
     """End of a PostgreSQL server's WAL, and its logical slots by name.
 
     system_id    identifier of the database cluster (pg_control_system); another one is another
@@ -83,7 +83,7 @@ class BinlogReader(msgspec.Struct, frozen=True, gc=False):
     sent_all: bool
 
 
-class MysqlEnd(msgspec.Struct, frozen=True, gc=False):
+class MysqlEnd(msgspec.Struct, frozen=True, gc=False, tag="mysql"):
     """End of the binlog of a MySQL or MariaDB server.
 
     mariadb      True for MariaDB, whose GTIDs are `domain-server-number`

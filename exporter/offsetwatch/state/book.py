@@ -209,6 +209,11 @@ class Book:
         """Set the sources whose ends are read, before the first observation."""
         self._source_ends = SourceEnds(sources, self._inputs, self._interval_s)
 
+    @property
+    def source_ends(self) -> SourceEnds:
+        """Return the ends of the sources, which have a document of their own over a restart."""
+        return self._source_ends
+
     def prepare(self) -> None:
         """Build views ahead of the next snapshot. It is never required."""
         for cluster in self._clusters.values():

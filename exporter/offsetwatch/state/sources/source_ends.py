@@ -13,6 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -30,7 +31,6 @@ from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import Connector, DatabaseSettings, has_running_task
 from offsetwatch.model.observations import SourceEndRead, build_source_end_input
 from offsetwatch.model.source_ends import (
-    BinlogFile,
     ColumnQuery,
     FileEnd,
     MysqlEnd,
@@ -54,6 +54,8 @@ from offsetwatch.state.sources.distances import (
 )
 
 HIDDEN_RETENTION_S: Final = 86_400.0
+STATE_VERSION: Final = 1
+PERSISTED_TRACKS_MAX: Final = 10_000  # some megabytes
 NO_OFFSET: Final = "it has no offset"
 SAMPLES_OF_PACE: Final = 4  # fewer may be one burst
 DIALECTS: Final = {
@@ -76,12 +78,45 @@ class SourceSettings:
 
     wants       by Connect cluster, whether a connector of that name reads this source
     columns     sql: tables whose end a configured statement returns
+    address     where it is by the configuration, without secrets
     """
 
     name: str
     kind: SourceKind
     wants: Mapping[str, Callable[[str], bool]]
     columns: frozenset[str] = frozenset()
+    address: str = ""
+
+
+class PersistedTrack(msgspec.Struct, frozen=True):
+    """What is known of one source partition beyond a restart; the fields are those of a track."""
+
+    key: PartitionKey
+    samples: list[tuple[int, float]]
+    position: int | None
+    text: str
+    done: int | None
+    replaced: str | None
+    shown_at: float
+
+
+class PersistedSource(msgspec.Struct, frozen=True):
+    """State of a source that must survive a restart.
+
+    address    as in the configuration at that time
+    end        of a server, what distinguishes it from another one
+    """
+
+    address: str
+    at: float
+    end: PostgresqlEnd | MysqlEnd | None
+    removed: int
+    tracks: tuple[PersistedTrack, ...]
+
+
+class _SourcesState(msgspec.Struct, frozen=True):
+    version: int
+    sources: dict[str, PersistedSource]
 
 
 @dataclass(slots=True)
@@ -244,14 +279,16 @@ class _Source:
 
     def read(self, end: SourceEnd, at: float) -> None:
         """Apply a read of the end."""
+        if abs(at - self.at) >= HIDDEN_RETENTION_S:
+            self.tracks.clear()
         match self.end, end:
             case PostgresqlEnd() as before, PostgresqlEnd() as now:
                 why = _find_replacement(before, now)
                 if why is not None:
                     for track in self.tracks.values():
                         track.replace(why)
-            case MysqlEnd(logs=before_logs), MysqlEnd(logs=logs) if before_logs and logs:
-                removed = _count_removed(before_logs, logs)
+            case MysqlEnd() as before, MysqlEnd() as now:
+                removed = _count_removed(before, now)
                 if removed is None:
                     self.removed = 0
                     for track in self.tracks.values():
@@ -261,12 +298,65 @@ class _Source:
         self.end, self.at, self.is_new = end, at, True
         self.read_number += 1
 
+    def persist(self) -> PersistedSource:
+        """Return the state that must survive a restart; partitions with much that waits first."""
+        tracks = sorted(self.tracks.items(), key=lambda item: -len(item[1].samples))
+        return PersistedSource(
+            address=self.of.address,
+            at=self.at,
+            end=_extract_server(self.end),
+            removed=self.removed,
+            tracks=tuple(
+                PersistedTrack(
+                    key,
+                    track.samples,
+                    track.position,
+                    track.text,
+                    track.done,
+                    track.replaced,
+                    track.shown_at,
+                )
+                for key, track in tracks[:PERSISTED_TRACKS_MAX]
+            ),
+        )
 
-def _count_removed(before: tuple[BinlogFile, ...], now: tuple[BinlogFile, ...]) -> int | None:
-    """Return the bytes of files that are gone since; None if none of those before is there."""
+    def restore(self, state: PersistedSource) -> None:
+        """Restore the state that an earlier process saved, before the first read."""
+        self.end, self.at, self.removed = state.end, state.at, state.removed
+        self.tracks = {
+            row.key: _Track(
+                samples=row.samples,
+                position=row.position,
+                text=row.text,
+                done=row.done,
+                replaced=row.replaced,
+                shown_at=row.shown_at,
+            )
+            for row in state.tracks
+        }
+
+
+def _extract_server(end: SourceEnd | None) -> PostgresqlEnd | MysqlEnd | None:
+    """Return of an end what later ones are compared with; None where nothing is."""
+    match end:
+        case PostgresqlEnd():
+            return msgspec.structs.replace(end, slots={})
+        case MysqlEnd():
+            return msgspec.structs.replace(end, gtids=None, purged=None, readers=None)
+    return None
+
+
+def _count_removed(before: MysqlEnd, now: MysqlEnd) -> int | None:
+    """Return the bytes of binlog files that are gone since; None if it is another server, or none
+    of its files before is there.
+    """
+    if None not in {before.server_id, now.server_id} and before.server_id != now.server_id:
+        return None
+    if not before.logs or not now.logs:
+        return 0
     gone = 0
-    for log in before:
-        if log.name == now[0].name:
+    for log in before.logs:
+        if log.name == now.logs[0].name:
             return gone
         gone += log.size
     return None
@@ -298,6 +388,7 @@ class SourceEnds:
         self._inputs = inputs
         self._flush_s = flush_s
         self._version: object = None
+        self._saved_version: object = None
         self._matches: Memo[tuple[_Match, ...]] = Memo()
         self._views: Memo[tuple[SourceEndView, ...]] = Memo()
         self._requests: Memo[tuple[SourceEndRequest, ...]] = Memo()
@@ -310,6 +401,45 @@ class SourceEnds:
         if source is not None:
             source.read(read.end, read.at)
             self._version = read
+
+    # --- over a restart --------------------------------------------------------------------------
+
+    @property
+    def urgent(self) -> bool:
+        """Return whether something must be saved before it is shown; never."""
+        return False
+
+    def remembered(self) -> bytes | None:
+        """Return the state that must survive a restart; None while nothing has changed."""
+        if self._saved_version is self._version:
+            return None
+        self._saved_version = self._version
+        sources = {
+            name: source.persist()
+            for name, source in self._sources.items()
+            if source.end is not None
+        }
+        return msgspec.json.encode(_SourcesState(STATE_VERSION, sources))
+
+    def recall(self, remembered: bytes) -> None:
+        """Restore what another process saved of the sources that are still at the same address.
+
+        Raise ValueError for another document, having changed nothing.
+        """
+        try:
+            state = msgspec.json.decode(remembered, type=_SourcesState)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            raise ValueError(str(exc)) from exc
+        if state.version != STATE_VERSION:
+            raise ValueError(f"version {state.version}, and this is {STATE_VERSION}")
+        if not all(map(_is_ascending, state.sources.values())):
+            raise ValueError("samples of an end that cannot be")
+        for name, persisted in state.sources.items():
+            source = self._sources.get(name)
+            if source is not None and source.of.address == persisted.address:
+                source.restore(persisted)
+
+    # --- views -----------------------------------------------------------------------------------
 
     def views(
         self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors, now: float
@@ -586,6 +716,14 @@ def find_column_query(
         return ColumnQuery(table, columns[0]) if len(columns) == 1 else None
     column = settings.incrementing_column
     return None if column is None else ColumnQuery(table, column)
+
+
+def _is_ascending(state: PersistedSource) -> bool:
+    return all(
+        before[0] < after[0] and before[1] <= after[1]
+        for track in state.tracks
+        for before, after in pairwise(track.samples)
+    )
 
 
 def _end_of(sample: tuple[int, float]) -> int:

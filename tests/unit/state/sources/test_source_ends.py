@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from offsetwatch.model.connectors import DatabaseSettings, Task
+from offsetwatch.model.observations import (
+    InputSucceeded,
+    SourceEndRead,
+    build_source_end_input,
+)
 from offsetwatch.model.source_ends import (
     BinlogFile,
     BinlogReader,
@@ -17,6 +24,7 @@ from offsetwatch.model.source_ends import (
     SourceKind,
     SqlEnd,
 )
+from offsetwatch.state.sources import source_ends
 from tests.unit.state.sources.worlds import INTERVAL_S, SETTINGS, SOURCE, T0, World, wal
 
 
@@ -405,3 +413,138 @@ def test_the_same_facts_give_the_same_views():
     world.read(wal(100, sent=100))
     assert world.views() is world.views()
     assert world.view().read_at == T0 + INTERVAL_S
+
+
+# --- over a restart ------------------------------------------------------------------------------
+
+
+def test_seconds_go_on_over_a_restart():
+    world = World()
+    world.commit(lsn=100)
+    world.read(wal(100, sent=100, system_id="7", timeline=1))
+    world.read(wal(400, sent=100, system_id="7", timeline=1))
+    world.restart()
+    view = world.read(wal(900, sent=100, system_id="7", timeline=1))
+    assert (view.caught_up, view.lag_bytes, world.seconds(view)) == (False, 800, 2 * INTERVAL_S)
+    world.restart()
+    assert world.views() == ()  # nothing is shown before the source was read again
+
+
+def test_what_was_handed_out_to_a_stopped_connector_stays_done_over_a_restart():
+    world = World()
+    world.commit(lsn=100)
+    for end in (100, 5_000, 5_000, 5_000):  # of another database
+        world.read(wal(end, sent=end))
+    world.read(wal(5_000, active=False))
+    world.restart()
+    view = world.read(wal(7_000, active=False))
+    assert (view.lag, world.seconds(view)) == (2_000, INTERVAL_S)
+    world.commit(lsn=90)
+    assert world.view().position == 90
+    world.restart()
+    world.commit(lsn=80)  # went back meanwhile
+    assert world.read(wal(7_000, active=False)).position == 80
+
+
+@pytest.mark.parametrize(
+    ("system_id", "timeline", "mismatch"), [("8", 1, "is another one"), ("7", 2, "was promoted")]
+)
+def test_another_server_after_a_restart_has_no_seconds(system_id, timeline, mismatch):
+    world = World()
+    world.commit(lsn=100)
+    for end in (100, 400):
+        world.read(wal(end, sent=100, system_id="7", timeline=1))
+    world.restart()
+    for _ in range(2):
+        now = wal(900, sent=100, system_id=system_id, timeline=timeline)
+        view = world.read(now)
+        assert mismatch in view.mismatch
+        assert (view.lag, view.behind_since) == (None, None)
+        world.restart()
+    world.commit(lsn=150)
+    view = world.read(now)
+    assert (view.mismatch, view.lag, view.behind_since) == (None, 750, None)
+
+
+def test_another_binlog_server_has_no_seconds_and_the_same_one_goes_on():
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-7-37")
+    world.read(binlog("0-7-37", sent_all=True))
+    world.read(binlog("0-7-40", sent_all=False))
+    world.restart()
+    view = world.read(binlog("0-7-41", sent_all=False))
+    assert (view.lag_transactions, world.seconds(view)) == (4, 2 * INTERVAL_S)
+    world.restart()
+    view = world.read(msgspec.structs.replace(binlog("0-7-41", sent_all=False), server_id=2))
+    assert (view.lag_transactions, view.behind_since) == (4, None)
+
+
+def test_removed_binlog_files_change_no_distance_over_a_restart():
+    world = World(SourceKind.MYSQL)
+    world.commit(file="bin.2", pos=50)
+    world.read(binlog(sent_all=False))
+    world.restart()
+    view = world.read(binlog(sent_all=False, position=90, logs=(("bin.2", 90),)))
+    assert (view.lag, world.seconds(view)) == (40, INTERVAL_S)
+
+
+@pytest.mark.parametrize("changes", [{"address": "db-2"}, {"away_s": 86_400.0}])
+def test_a_source_that_moved_or_was_not_read_for_a_day_begins_again(changes):
+    world = World(SourceKind.SQL)
+    world.commit(incrementing=10)
+    world.read(ids(10))
+    world.read(ids(15))
+    world.now += changes.pop("away_s", 0.0)
+    world.restart(**changes)
+    view = world.read(ids(15))
+    assert (view.lag_rows, view.caught_up, view.behind_since) == (5, False, None)
+
+
+def test_what_is_saved_is_bounded_and_has_the_partitions_that_wait(monkeypatch):
+    monkeypatch.setattr(source_ends, "PERSISTED_TRACKS_MAX", 1)
+    world = World(SourceKind.SQL)
+    world.commit(incrementing=10)
+    waiting = world.partitions
+    world.partition = {"protocol": "1", "table": "public.idle"}
+    world.commit(incrementing=3)
+    world.partitions = (*world.partitions, *waiting)
+    for value in (10, 12, 15):
+        world.now += INTERVAL_S
+        end = SqlEnd({IDS: ColumnEnd(value), ColumnQuery("public.idle", "id"): ColumnEnd(3)})
+        world.ends.read(SourceEndRead(SOURCE, end, world.now))
+        world.inputs.apply(InputSucceeded(build_source_end_input(SOURCE), world.now))
+        world.views()
+    world.restart()
+    world.partitions = waiting
+    assert world.seconds(world.read(ids(15))) == 3 * INTERVAL_S
+
+
+def test_nothing_is_saved_twice():
+    world = World()
+    assert world.ends.remembered() is None
+    world.commit(lsn=100)
+    world.read(wal(100, sent=100))
+    assert world.ends.remembered() is not None
+    assert world.ends.remembered() is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda state: state.update(version=2), id="version"),
+        pytest.param(
+            lambda state: state["sources"][SOURCE]["tracks"][0]["samples"].reverse(), id="order"
+        ),
+        pytest.param(lambda state: state["sources"][SOURCE].pop("at"), id="missing"),
+    ],
+)
+def test_another_document_is_refused_and_changes_nothing(change):
+    world = World()
+    world.commit(lsn=100)
+    for end in (100, 400):
+        world.read(wal(end, sent=100))
+    state = json.loads(world.ends.remembered())
+    change(state)
+    with pytest.raises(ValueError, match=r"version 2|cannot be|missing"):
+        world.restart(document=json.dumps(state).encode())
+    assert world.read(wal(900, sent=100)).behind_since is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from offsetwatch.decode.dialects import DEBEZIUM_MYSQL, DEBEZIUM_POSTGRES, FILE_STREAM, JDBC
 from offsetwatch.decode.source_offsets import decode_key, decode_value
@@ -63,8 +64,8 @@ class World:
     ) -> None:
         self.inputs = Inputs({SOURCE_END: 30.0})
         wants = {CLUSTER: lambda name: name == CONNECTOR}
-        source = SourceSettings(SOURCE, kind, wants, columns)
-        self.ends = SourceEnds([source], self.inputs, flush_s=INTERVAL_S)
+        self.source = SourceSettings(SOURCE, kind, wants, columns, address="db-1")
+        self.ends = SourceEnds([self.source], self.inputs, flush_s=INTERVAL_S)
         self.dialect, self.partition = KEYS[kind]
         self.connector = Connector(
             *(CONNECTOR, ConnectorKind.SOURCE, "", "", "running", (Task(0, "running"),)),
@@ -104,6 +105,15 @@ class World:
         self.ends.read(SourceEndRead(SOURCE, end, self.now))
         self.inputs.apply(InputSucceeded(build_source_end_input(SOURCE), self.now))
         return self.view()
+
+    def restart(self, *, address: str = "db-1", document: bytes | None = None) -> None:
+        """Go on in another process, with what this one has saved."""
+        saved = self.ends.remembered() if document is None else document
+        assert saved is not None
+        self.source = replace(self.source, address=address)
+        self.inputs = Inputs({SOURCE_END: 30.0})
+        self.ends = SourceEnds([self.source], self.inputs, flush_s=INTERVAL_S)
+        self.ends.recall(saved)
 
     def view(self) -> SourceEndView:
         """Return the only view."""
