@@ -68,8 +68,8 @@ class Guarded:
 
     `connectors` are regular expressions. `remedy` is that section of the configuration, what makes
     waiting short is in it already. With `worker_files` it reads the properties and the log of the
-    first worker. `connect` is more of the entry of that name. Its methods may be called from
-    several threads at once.
+    first worker. `connect` is more of the entry of that name, `sources` the section of that name.
+    Its methods may be called from several threads at once.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Guarded:
         connectors: Sequence[str],
         remedy: Mapping[str, object],
         interval_s: float = 3.0,
-        port: int | None = None,
         worker_files: bool = False,
         connect: Mapping[str, object] | None = None,
+        sources: Sequence[Mapping[str, object]] = (),
     ) -> None:
         worker = lab.directory / WORKERS[0]
         files = WORKER_FILES.format(
@@ -105,6 +105,7 @@ class Guarded:
             "ends_s": 1.0,
             "judge": {"interval_s": interval_s},
             "state_dir": str(directory / "state"),
+            "sources": list(sources),
             "control": {
                 "listen": self.control_url.removeprefix("http://"),
                 "tokens": [
@@ -116,7 +117,7 @@ class Guarded:
         self.product = Product(
             lab,
             directory=directory,
-            port=free_port() if port is None else port,
+            port=free_port(),
             config=self._stem,
             extra=self._extra(remedy),
         )

@@ -41,6 +41,7 @@ STORIES = {
         "sink",
         "schema",
         "person",
+        "lines",
         "mirror",
         "operator",
         "stop",

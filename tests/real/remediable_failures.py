@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab import Lab
+from lab.cluster import connector_configs
 from lab.kills.sample_connectors import records
 from lab.product.remediating_daemon import Guarded
 from lab.stories import Flow, begin, cluster_actions, end, poison, resets, sinks, stalls
+from lab.stories.flow import failed_again, task_trace
 from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until
 from tests.real.daemon_series import becomes, total
@@ -144,6 +146,85 @@ def _copies(flow: Flow, n: int) -> None:
         raise NotYet(f"{flow.copies()} copies")
 
 
+def source_with_a_bad_line(lab: Lab, directory: Path) -> StoryResult:
+    """A line that a transform cannot cast. The first is skipped once a person approves it, and the
+    second one is named by a person.
+    """
+    report = StoryResult()
+    name = topic = "act-lines"
+    lab.create_topic("east", topic)
+    directory.mkdir(parents=True)
+    file = directory / "numbers"
+    file.write_text("1\n2\n")
+    cast = {
+        "transforms": "cast",
+        "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+        "transforms.cast.spec": "int32",
+    }
+    source = {"name": "files", "kind": "file", "interval": "1s", "connectors": [{"connect": "lab"}]}
+    lab.create(name, connector_configs.file_source(file, topic=topic) | cast)
+    try:
+        lab.wait_running(name)
+        _await_values(lab, topic, 2)
+        with guarded(lab, directory, [name], sources=[source]) as daemon:
+            _append(file, "three\n")
+            task_trace(lab, name)
+            await_rounds(daemon)  # the line is known to be next before it fails once more
+            failed_again(lab, name, restarts=1)
+            daemon.awaits(name, "too few signals", lambda entry: "quorum" in denying(entry))
+            _append(file, "4\n")  # what waits grows, which is one more
+            plan = report.plans["first"] = daemon.proposed(name, "skip_one")
+            report.values["evidence"] = evidence_of(daemon, plan)
+            daemon.approve(plan)
+            report.ends["first"] = daemon.ended(plan)
+            lab.wait_running(name)
+            report.changes["first"] = daemon.changes(name)
+            _await_values(lab, topic, 3)
+
+            _append(file, "five\n6\n")
+            task_trace(lab, name)
+            end = len(b"1\n2\nthree\n4\nfive\n")
+            partition = json.dumps({"filename": str(file)})
+            daemon.cli(
+                *("plan", "create", "skip", "--connector", name, "--because", "looked at it"),
+                *("--partition", partition, "--offset", json.dumps({"position": end})),
+            )
+            plan = report.plans["second"] = daemon.proposed(name, "skip_one")
+            daemon.approve(plan)
+            report.ends["all"] = daemon.ended(plan)
+            lab.wait_running(name)
+            _await_values(lab, topic, 4)
+            report.changes["all"] = daemon.changes(name)
+            report.values["delivered"] = records(lab.east, topic)[0]
+            report.values["quarantine"] = retained = list_quarantined(daemon, name)
+            report.values["copies"] = [
+                daemon.cli("quarantine", "get", entry["id"], "--raw") for entry in retained
+            ]
+            daemon.cli("journal", "verify")  # or it ends
+    finally:
+        lab.delete(name)
+    return report
+
+
+def denying(entry: Json) -> set[str]:
+    """The guards for which an action was refused; none for any other record."""
+    return against(entry) if entry["record"] == "refused" else set()
+
+
+def _append(file: Path, lines: str) -> None:
+    with file.open("a") as target:
+        target.write(lines)
+
+
+def _await_values(lab: Lab, topic: str, n: int) -> None:
+    def check() -> None:
+        values = records(lab.east, topic).get(0, [])
+        if len(values) < n:
+            raise NotYet(f"{len(values)} records")
+
+    until(f"{n} records of {topic}", check, timeout_s=SEEN_S_MAX)
+
+
 def mirror_that_copies_again(lab: Lab, directory: Path) -> StoryResult:
     """An alert says so before we see it, and again when we do; it is stopped for what we found, and
     stays so until a person has it run.
@@ -209,4 +290,5 @@ ACTS: Mapping[str, Story] = {
     "sink": sink_with_a_bad_record,
     "mirror": mirror_with_a_large_record,
     "stop": mirror_that_copies_again,
+    "lines": source_with_a_bad_line,
 }

@@ -69,15 +69,22 @@ Story = Callable[[Lab, Path], StoryResult]
 
 @contextmanager
 def guarded(
-    lab: Lab, directory: Path, connectors: Sequence[str], interval_s: float = 3.0, **remedy: object
+    lab: Lab,
+    directory: Path,
+    connectors: Sequence[str],
+    interval_s: float = 3.0,
+    sources: Sequence[Mapping[str, object]] = (),
+    **remedy: object,
 ) -> Iterator[Guarded]:
-    """A daemon that proposes, unless told otherwise."""
+    """A daemon that proposes, unless told otherwise. With `sources` it reads its worker's files."""
     built = Guarded(
         lab,
         directory=directory,
         connectors=connectors,
         remedy={"mode": "propose", "quarantine": QUARANTINE, "stop_on": [], **remedy},
         interval_s=interval_s,
+        worker_files=bool(sources),
+        sources=sources,
     )
     try:
         built.start()

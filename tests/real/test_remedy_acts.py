@@ -106,3 +106,15 @@ def test_what_failed_for_something_that_is_back_is_restarted_and_delivers_all(
     assert "onlyFailed=true" in change.path
     rows, expected = report.values["rows"]
     assert rows == expected
+
+
+def test_a_line_that_a_source_cannot_process_is_skipped_and_all_others_are_delivered(
+    remedies: Stories,
+) -> None:
+    lines = remedies["lines"]
+    assert lines.values["evidence"]["found by"] == "next_record"
+    assert skipped(lines, "first")["offset"] == {"position": len("1\n2\nthree\n")}
+    assert skipped(lines, "all", before=3)["offset"] == {"position": len("1\n2\nthree\n4\nfive\n")}
+    assert lines.values["delivered"] == ["1", "2", "4", "6"]
+    assert lines.values["copies"] == ["three\n", "five\n"]
+    assert all(item["where"].startswith(IN_TOPIC) for item in lines.values["quarantine"])

@@ -284,7 +284,7 @@ def open_remediation_parts(
         ledger = JournalIndex(folder, publish)
         stack.enter_context(closing(ledger.journal))
         readers = stack.enter_context(closing(ConnectStateReaders(config)))
-        brokers = stack.enter_context(closing(Brokers(config.kafka)))
+        brokers = stack.enter_context(closing(Brokers(config.kafka, sources=config.sources)))
         ledger.read_on()
         collector = FactsCollector(
             client_of=readers.of,

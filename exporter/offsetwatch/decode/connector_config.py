@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from offsetwatch.addresses import normalize_address
 from offsetwatch.decode.dialects import DEBEZIUM, JDBC, find_own_dialect
@@ -77,7 +78,7 @@ _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 
 
 def parse_connector_settings(
-    name: str, config: Mapping[object, object], *, kind: str = ""
+    name: str, config: Mapping[Any, object], *, kind: str = ""
 ) -> ConnectorSettings:
     """Return the settings of a connector's configuration.
 

@@ -152,3 +152,27 @@ class SourceEndRequest(msgspec.Struct, frozen=True):
     source: str
     columns: tuple[ColumnQuery, ...] = ()
     files: tuple[str, ...] = ()
+
+
+class SourceRow(NamedTuple):
+    """Line of a file or row of a table, as its connector reads it.
+
+    offset      of a line, the position of its last byte; of a row, the value of its column: a
+                connector that has read it goes on at `offset` + 1
+    content     bytes of the line with its end; or the row as JSON, with types and names of columns
+    """
+
+    offset: int
+    content: bytes
+
+
+class SourceRange(NamedTuple):
+    """Records of a source from a position on.
+
+    identity    of the file, or of the table's columns: another one is another log
+    end         position after the last complete line, or the greatest value and 1
+    """
+
+    identity: str
+    end: int
+    records: tuple[SourceRow, ...]

@@ -299,6 +299,8 @@ class Planner:
             return CaseEvaluation(
                 case.action, None, said="Connect does not return what a plan needs"
             )
+        if case.action is Action.RESTART_FAILED:
+            self._locator.observe(case, now, self._snapshot())
         plan = self._build_plan(case, header, restored)
         facts = self._collector.gather(replace(case, plan=plan), now)
         answers = evaluate(facts, self._policy, Stage.PLAN, by_person=case.by_person)

@@ -179,6 +179,9 @@ class FirstRecord:
             size_bytes=record.size_bytes,
         )
 
+    def observe(self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot) -> None:
+        """A sink's log keeps the order of its records."""
+
     def named(
         self,
         case: RemediationCase,

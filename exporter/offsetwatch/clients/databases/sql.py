@@ -1,4 +1,4 @@
-"""Reader of the greatest values of tables' columns, for the JDBC source connector.
+"""Reader of tables' columns and rows, as the JDBC source connector reads them.
 
 Any database that SQLAlchemy has a dialect for, and whose driver is installed. On PostgreSQL and
 MySQL a statement is bounded by the server and by us; other drivers have bounds of their own.
@@ -7,12 +7,16 @@ Rights: SELECT on the columns.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from offsetwatch.clients.databases import mysql, postgresql
 from offsetwatch.clients.databases.settings import (
@@ -36,7 +40,14 @@ from offsetwatch.errors import (
     SettingsRefused,
     TargetUnreachable,
 )
-from offsetwatch.model.source_ends import ColumnEnd, ColumnQuery, SourceEndRequest, SqlEnd
+from offsetwatch.model.source_ends import (
+    ColumnEnd,
+    ColumnQuery,
+    SourceEndRequest,
+    SourceRange,
+    SourceRow,
+    SqlEnd,
+)
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -57,6 +68,7 @@ _DIALECT_SETTINGS: Final = {
     "sqlite": ("PRAGMA query_only = ON",),
 }
 _NAME_PARTS_MAX: Final = 3  # catalog, schema, table
+_IDENTITY_CHARS: Final = 32
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_PER_SECOND: Final = 1_000_000_000
 _NANOS_PER_MICROSECOND: Final = 1000
@@ -66,7 +78,7 @@ _OF_ONE_COLUMN: Final = (StatementTimeout, RemoteRefusal, MalformedResponse)
 
 
 class SqlReader:
-    """Reader of the greatest values of columns in one database.
+    """Reader of the greatest values of columns, and of rows, in one database.
 
     All statements of a read share a time limit, its interval; each read begins with another column,
     so that no column waits for ever.
@@ -84,6 +96,61 @@ class SqlReader:
         """Return the ends of the requested columns now. Raises ClientError."""
         with closing_after_error(self.close):
             return self._read(request.columns)
+
+    def read_records(self, query: ColumnQuery, start: int, count_max: int) -> SourceRange:
+        """Return the rows with an integer of a column from `start` on. Raises ClientError."""
+        with closing_after_error(self.close):
+            connection = self._connection or self._connect()
+            if _name_server(connection) not in _DIALECT_SETTINGS:
+                what = "rows are read of PostgreSQL, MySQL, MariaDB and SQLite only"
+                raise RemoteRefusal(self._source.name, what)
+            end = self._read_column(connection, query)
+            if end.error is not None or end.is_time:
+                why = end.error or f"its column {query.column} is a time"
+                raise RemoteRefusal(self._source.name, f"{query.table}: {why}")
+            types = self._read_types(connection, query)
+            table, column = _quote_names(connection, query)
+            statement = (
+                f"SELECT * FROM {table} WHERE {column} >= {start} "  # noqa: S608 - quoted
+                f"ORDER BY {column} LIMIT {count_max}"
+            )
+            rows = self._execute(connection, statement, count_max)
+        identity = hashlib.sha256(msgspec.json.encode(types)).hexdigest()[:_IDENTITY_CHARS]
+        records = tuple(self._build_record(query, types, row) for row in rows)
+        return SourceRange(identity, 0 if end.value is None else end.value + 1, records)
+
+    def _read_types(
+        self, connection: sqlalchemy.Connection, query: ColumnQuery
+    ) -> list[tuple[str, str]]:
+        """Return names and types of a table's columns, in their order."""
+        *schema, table = query.table.split(".")
+        inspect = import_library(self._source, _LIBRARY).inspect
+
+        def read() -> list[tuple[str, str]]:
+            columns = inspect(connection).get_columns(table, schema=schema[-1] if schema else None)
+            return [(column["name"], str(column["type"])) for column in columns]
+
+        return self._attempt(read)
+
+    def _build_record(
+        self, query: ColumnQuery, types: list[tuple[str, str]], row: Any
+    ) -> SourceRow:
+        names = [name for name, _ in types]
+        if list(row._fields) != names or names.count(query.column) != 1:
+            what = f"the columns of {query.table} are not those that its catalog has"
+            raise MalformedResponse(self._source.name, what)
+        offset = row[names.index(query.column)]
+        if isinstance(offset, Decimal) and offset == offset.to_integral_value():
+            offset = int(offset)
+        if not isinstance(offset, int):
+            what = f"{query.column} of {query.table} is no whole number"
+            raise MalformedResponse(self._source.name, what)
+        columns = [
+            {"name": name, "type": type_name, "value": _prepare_value(value)}
+            for (name, type_name), value in zip(types, row, strict=True)
+        ]
+        content = msgspec.json.encode({"table": query.table, "columns": columns}, enc_hook=str)
+        return SourceRow(offset, content)
 
     def close(self) -> None:
         """Close the connection; the next read opens one."""
@@ -119,12 +186,14 @@ class SqlReader:
             return ColumnEnd(None, error="its statement returns more or less than one value")
         return _build_end(rows[0][0])
 
-    def _execute(self, connection: sqlalchemy.Connection, statement: str) -> list[Any]:
+    def _execute(
+        self, connection: sqlalchemy.Connection, statement: str, count_max: int = 2
+    ) -> list[Any]:
         def execute() -> list[Any]:
             result = connection.exec_driver_sql(
                 statement, execution_options={"no_parameters": True}
             )
-            rows = list(result.fetchmany(2)) if result.returns_rows else []
+            rows = list(result.fetchmany(count_max)) if result.returns_rows else []
             connection.rollback()  # where a driver has no autocommit it has begun a transaction
             return rows
 
@@ -213,7 +282,13 @@ def _name_server(connection: sqlalchemy.Connection) -> str:
 
 
 def _build_statement(connection: sqlalchemy.Connection, query: ColumnQuery) -> str:
-    """Return the statement of a column. Raises ValueError if the table's name is ambiguous.
+    """Return the statement of a column. Raises ValueError if the table's name is ambiguous."""
+    table, column = _quote_names(connection, query)
+    return f"SELECT max({column}) FROM {table}"  # noqa: S608 - quoted
+
+
+def _quote_names(connection: sqlalchemy.Connection, query: ColumnQuery) -> tuple[str, str]:
+    """Return the table and the column as a statement has them. Raises ValueError as above.
 
     Connectors take names from the database as they are, so each part is quoted.
     """
@@ -221,8 +296,14 @@ def _build_statement(connection: sqlalchemy.Connection, query: ColumnQuery) -> s
     if len(parts) > _NAME_PARTS_MAX or not all(parts):
         raise ValueError("its name has dots: give its statement under columns")
     quote = connection.dialect.identifier_preparer.quote_identifier
-    table = ".".join(quote(part) for part in parts)
-    return f"SELECT max({quote(query.column)}) FROM {table}"  # noqa: S608 - quoted
+    return ".".join(quote(part) for part in parts), quote(query.column)
+
+
+def _prepare_value(value: object) -> object:
+    """Return a value of a row as JSON can have it without loss."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return bytes(value) if isinstance(value, memoryview) else value
 
 
 def _build_end(value: object) -> ColumnEnd:

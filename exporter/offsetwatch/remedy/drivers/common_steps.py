@@ -5,7 +5,7 @@ Also the comparison of offsets that drivers have in common.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final, Protocol
 
@@ -16,6 +16,7 @@ from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.kafka import TopicDeleter
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
     NotFound,
     SizeLimitExceeded,
@@ -31,6 +32,7 @@ from offsetwatch.remedy.gather.live_queries import (
     RestConnectorState,
     find_kafka_cluster,
 )
+from offsetwatch.remedy.gather.source_logs import SourceLogs
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
     Driver,
@@ -231,6 +233,22 @@ def add_topic_deletion(driver: Driver, clusters: Mapping[str, Kafka]) -> StepDis
 # --- copy of a record before it is skipped --------------------------------------------------------
 
 
+class RecordSource(Protocol):
+    """Log that has the record: of a Kafka cluster, or of a source (source_logs.py)."""
+
+    def cluster_id(self) -> str | None:
+        """Return the id of the Kafka cluster, which does not depend on its configured name."""
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
+
+    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
+        """Read the record at `start`, if there is one before `until`. Raises IncompleteRead."""
+
+    def close(self) -> None:
+        """Close connections."""
+
+
 class KafkaSource:
     """Cluster that has the record, read without checking checksums. Calls may raise ClientError.
 
@@ -245,15 +263,15 @@ class KafkaSource:
         self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
 
     def cluster_id(self) -> str | None:
-        """Return the cluster's id, which does not depend on its configured name."""
+        """See RecordSource."""
         return self._admin.cluster().cluster_id
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
+        """See RecordSource."""
         return self._admin.topic_id_now(topic)
 
     def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """Read the record at `start`, if there is one before `until`. Raises IncompleteRead."""
+        """See RecordSource."""
         return self._reader.window(
             partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
         )
@@ -267,13 +285,13 @@ class KafkaSource:
 class RecordCopier:
     """Inspections and executions of `Copy`, for one plan. Keeps nothing between calls.
 
-    open_source     opens a configured Kafka cluster by its name
+    open_source     opens a configured Kafka cluster, or a source, by its name in plans
     about           the plan's context (build_copy_context), which each step completes
     """
 
     def __init__(
         self,
-        open_source: Callable[[str], KafkaSource],
+        open_source: Callable[[str], RecordSource],
         quarantine: QuarantineStore,
         about: QuarantineContext,
     ) -> None:
@@ -323,7 +341,7 @@ class RecordCopier:
         )
 
 
-def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepInspection:
+def _read_planned_record(source: RecordSource, step: Copy) -> RawRecord | StepInspection:
     location = step.record
     topic, name = f"{location.kafka}/{location.topic}", _format_record(location)
     partition = TopicPartition(location.topic, location.partition)
@@ -333,7 +351,7 @@ def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepIns
             return StepInspection(StepStatus.FOREIGN, f"{topic} is another topic now")
         window = source.window(partition, location.offset, location.offset + 1)
     except NotFound:
-        return StepInspection(StepStatus.IMPOSSIBLE, f"there is no {topic}-{location.partition}")
+        return StepInspection(StepStatus.IMPOSSIBLE, f"there is no {location.log}")
     except TopicChanged:
         said = f"the log ends before {name}: it was truncated or recreated"
         return StepInspection(StepStatus.FOREIGN, said)
@@ -356,7 +374,7 @@ def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepIns
 
 
 def _format_record(location: RecordLocation) -> str:
-    return f"{location.kafka}/{location.topic}-{location.partition}@{location.offset}"
+    return f"{location.log}@{location.offset}"
 
 
 def build_copy_context(
@@ -376,12 +394,18 @@ def build_copy_context(
 
 
 def build_record_copier(
-    clusters: Mapping[str, Kafka], quarantine: QuarantineStore, about: QuarantineContext
+    clusters: Mapping[str, Kafka],
+    quarantine: QuarantineStore,
+    about: QuarantineContext,
+    sources: Iterable[Source] = (),
 ) -> RecordCopier:
-    """Build the copier of a plan. `clusters` are those that a plan may name."""
-    return RecordCopier(
-        lambda kafka: KafkaSource(kafka, find_kafka_cluster(clusters, kafka)), quarantine, about
-    )
+    """Build the copier of a plan. `clusters` and `sources` are those that a plan may name."""
+
+    def open_source(name: str) -> RecordSource:
+        log = SourceLogs(sources).find(name)
+        return KafkaSource(name, find_kafka_cluster(clusters, name)) if log is None else log
+
+    return RecordCopier(open_source, quarantine, about)
 
 
 # --- probation after a skip -----------------------------------------------------------------------

@@ -52,7 +52,7 @@ def open_remediation_driver(
         closing(
             RestDriver(connect, connector, config.kafka_of(connect), clock=steady, check=check)
         ) as rest,
-        closing(Brokers(config.kafka)) as brokers,
+        closing(Brokers(config.kafka, sources=config.sources)) as brokers,
         closing(ConnectClient(connect)) as client,
     ):
         driver = (
@@ -65,6 +65,7 @@ def open_remediation_driver(
             config.kafka,
             build_configured_quarantine(config, folder),
             build_copy_context(plan, exception=_find_exception_class(plan)),
+            config.sources,
         )
         yield StepDispatcher(driver, {Prove: probation, Copy: copier})
 

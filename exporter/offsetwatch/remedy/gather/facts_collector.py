@@ -28,7 +28,13 @@ from offsetwatch.remedy.gather.snapshot_queries import (
 )
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
-from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation, parse_position
+from offsetwatch.remedy.model.plan import (
+    Action,
+    PartitionOffset,
+    RecordLocation,
+    parse_next_offset,
+    parse_position,
+)
 from offsetwatch.remedy.model.policy import MassFailure, Policy, update_mass_failure
 from offsetwatch.state.snapshot import Snapshot
 
@@ -230,15 +236,18 @@ class FactsCollector:
             return frozenset(signals)
         location = case.identified.record
         label = f"{location.topic}-{location.partition}"
+        view = queries.find_source_partition(snapshot, case.key, case.identified.frm.partition)
         if run is None or any(
-            queries.is_label_of(of, location.topic, location.partition) for of, _ in run.same
+            (view is not None and of == view.label)
+            or queries.is_label_of(of, location.topic, location.partition)
+            for of, _ in run.same
         ):
             signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
         if REPRODUCING_METHODS & {case.identified.method, *case.identified.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
-        lag = queries.find_lag(snapshot, case.key, location.topic, location.partition)
+        lag = queries.find_lag(snapshot, case.key, case.identified)
         if lag is not None:
             first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
             if lag > first:
@@ -335,9 +344,7 @@ class FactsCollector:
             return facts.OffsetFacts(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
         mine = next((pair for pair in now.pairs if pair.partition == frm.partition), None)
-        stored, requested = parse_position(mine), parse_position(to)
-        plus = 1 if queries.is_mirror_offset(frm) else 0
-        next_now = None if stored is None else stored + plus
+        next_now = parse_next_offset(mine)
         partition = TopicPartition(record.topic, record.partition)
         bounds = call_or_none(self._brokers.bounds, record.kafka, partition)
         source = queries.find_source_partition(snapshot, case.key, frm.partition)
@@ -345,7 +352,7 @@ class FactsCollector:
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
             next_now=next_now,
-            next_wanted=None if requested is None else requested + plus,
+            next_wanted=parse_next_offset(to),
             poison=record.offset,
             first_existing=self._find_first_record(snapshot, case, record, next_now),
             earliest=None if bounds is None else bounds.start,
@@ -386,7 +393,7 @@ class FactsCollector:
         unknown.
         """
         skipped = queries.find_skipped_record(case)
-        if skipped is None or not queries.is_mirror_offset(skipped[1]):
+        if skipped is None or queries.is_sink_offset(skipped[1]):
             return 0
         topic = self._snapshot().index.offsets_topic_of(case.key)
         if topic is None:
@@ -412,7 +419,7 @@ class FactsCollector:
         """Return whether the followed offset equals the one from Connect; None if unknown."""
         if mine is None:
             return None
-        if queries.is_mirror_offset(mine):
+        if not queries.is_sink_offset(mine):
             view = queries.find_source_partition(snapshot, case.key, mine.partition)
             followed = None if view is None else view.offset
             return None if followed is None else followed.text == mine.offset

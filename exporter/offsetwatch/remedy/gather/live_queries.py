@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Connect, Kafka
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.rest_answers import (
     ConnectRoot,
@@ -45,6 +46,7 @@ from offsetwatch.model.connectors import Connector
 from offsetwatch.model.observations import LogBounds, NoRecordBefore
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.gather.source_logs import SourceLog, SourceLogs
 from offsetwatch.remedy.model.plan import PartitionOffset
 
 PROBE_S: Final = 5.0
@@ -77,11 +79,18 @@ def find_kafka_cluster(clusters: Mapping[str, Kafka], name: str) -> Kafka:
 class Brokers:
     """Queries of each Kafka cluster by its configured name. Each may raise ClientError.
 
-    Its clients stay connected between calls, until `close_idle`. For one thread.
+    Those of a log know the logs of `sources` as well, by the names of source_logs.py. Its clients
+    stay connected between calls, until `close_idle`. For one thread.
     """
 
-    def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
+    def __init__(
+        self,
+        clusters: Mapping[str, Kafka],
+        steady: UnixClock | None = None,
+        sources: Iterable[Source] = (),
+    ) -> None:
         self._clusters = clusters
+        self._source_logs = SourceLogs(sources)
         self._steady = steady or SteadyClock()
         self._admins: dict[str, StorageAdmin] = {}
         self._used_at = 0.0
@@ -92,10 +101,14 @@ class Brokers:
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
         """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
-        return self._admin(kafka).topic_id_now(topic)
+        log = self._find_source_log(kafka)
+        return self._admin(kafka).topic_id_now(topic) if log is None else log.topic_id(topic)
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         """Return the log start, log end and last stable offset."""
+        log = self._find_source_log(kafka)
+        if log is not None:
+            return log.bounds(partition.topic)
         limits = self._admin(kafka).bounds([partition], stable=True)
         if partition not in limits:
             raise LeaderNotAvailable(
@@ -117,6 +130,9 @@ class Brokers:
 
         committed   among committed records only
         """
+        log = self._find_source_log(kafka)
+        if log is not None:
+            return log.first(partition.topic, offset)
         properties = find_kafka_cluster(self._clusters, kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
             answer = reader.first({partition: offset}, PROBE_S).get(partition)
@@ -150,13 +166,18 @@ class Brokers:
         Each cluster has three clients here, of several threads and connections each, and incidents
         are rare.
         """
-        if self._admins and self._steady.now() - self._used_at >= IDLE_S:
+        if self._steady.now() - self._used_at >= IDLE_S:
             self.close()
 
     def close(self) -> None:
         """Close all connections; the next query opens new ones."""
         while self._admins:
             self._admins.popitem()[1].close()
+        self._source_logs.close()
+
+    def _find_source_log(self, name: str) -> SourceLog | None:
+        self._used_at = self._steady.now()
+        return self._source_logs.find(name)
 
     def _admin(self, kafka: str) -> StorageAdmin:
         self._used_at = self._steady.now()

@@ -18,10 +18,12 @@ import structlog
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, properties
 from offsetwatch.config.files import describe_file_error
+from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.model.records import Headers
+from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
 from offsetwatch.remedy.gather.live_queries import (
     ALTER_OFFSETS_SINCE,
@@ -42,6 +44,7 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     is_label_of,
     parse_version,
 )
+from offsetwatch.remedy.gather.source_logs import find_reading_sources
 from offsetwatch.remedy.locate.recommendations import recommend_for_sink
 from offsetwatch.remedy.locate.search import (
     WORKER_SETTINGS,
@@ -54,15 +57,24 @@ from offsetwatch.remedy.locate.search import (
     SearchAnswer,
     SearchSubject,
     SinkSubject,
+    SourceSubject,
     SubjectPartition,
+    parse_fields,
     read_mirror_facts,
     read_sink_facts,
+    read_source_delivery,
 )
 from offsetwatch.remedy.locate.sinks import (
     LOG_CHARS_MAX,
     find_in_sink,
     parse_sink_position,
     refuse_sink,
+)
+from offsetwatch.remedy.locate.source_records import (
+    check_line_begin,
+    find_in_source,
+    parse_source_position,
+    refuse_source,
 )
 from offsetwatch.remedy.locate.sources import (
     explain_unsupported_source,
@@ -72,7 +84,7 @@ from offsetwatch.remedy.locate.sources import (
     select_own_partitions,
 )
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
-from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.plan import SOURCE_PREFIX, PartitionOffset, RecordLocation
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.mirror.mm2_names import find_remote_topic
@@ -97,7 +109,8 @@ class PoisonLocator:
         self._brokers = brokers
         self._policy = policy
         self._clock = clock
-        self._open_reader = partial(open_record_reader, config.kafka)
+        self._sources = config.sources
+        self._open_reader = partial(open_record_reader, config.kafka, config.sources)
         self._topic_ids: dict[tuple[str, str, str], str | None] = {}
         self._positions = FailurePositions()
 
@@ -108,11 +121,24 @@ class PoisonLocator:
         subject = self._build_subject(case, now, snapshot)
         if isinstance(subject, NoIdentification):
             return subject
+        if isinstance(subject, SourceSubject):
+            return self._find_in_source(case, subject)
         return find_record(subject, self._open_reader, self._brokers, self._clock)
+
+    def observe(self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot) -> None:
+        """Remember the next record of a source: if it fails again, it fails on that one."""
+        if now.config is None or now.pairs is None:
+            return
+        index = snapshot.index
+        if case.key in index.sink_groups or case.key in index.flows:
+            return  # their logs keep the order of all records
+        subject = self._build_source_subject(case, now)
+        if subject is not None:
+            self._find_in_source(case, subject)
 
     def _build_subject(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
-    ) -> SearchSubject | NoIdentification:
+    ) -> SearchSubject | SourceSubject | NoIdentification:
         if now.config is None or now.pairs is None:
             return _explain_missing_answers(case, now, snapshot)
         index = snapshot.index
@@ -125,7 +151,75 @@ class PoisonLocator:
         pair = next(iter(now.pairs), None)
         if view is None or pair is None:
             return NoIdentification("no_offset", "its offset is unknown")
-        return OpaqueSubject(case.connector, view.class_name, pair, _version_of(now))
+        return self._build_source_subject(case, now) or OpaqueSubject(
+            case.connector, view.class_name, pair, _version_of(now)
+        )
+
+    def _build_source_subject(
+        self, case: RemediationCase, now: LiveConnectorState
+    ) -> SourceSubject | None:
+        """Return a source whose records can be read; None if they cannot."""
+        assert now.config is not None
+        assert now.pairs is not None
+        settings = parse_connector_settings(case.connector, now.config)
+        sources = find_reading_sources(
+            self._sources, case.connect, case.connector, settings.class_name
+        )
+        readable = [source for source in sources if source.kind in {"file", "sql"}]
+        database = settings.database
+        if len(readable) != 1 or (database is not None and database.mode != "incrementing"):
+            return None
+        kafka = f"{SOURCE_PREFIX}{readable[0].name}"
+        column = None if database is None else database.incrementing_column
+        worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
+        run = None if case.incident is None else case.incident.worst
+        partitions = []
+        for pair in now.pairs:
+            fields = parse_fields(pair.partition)
+            if settings.filename not in {None, fields.get("filename")}:
+                continue  # of a file that it read before
+            position = parse_source_position(pair, column)
+            label = format_partition_label(fields)
+            partitions.append(
+                SubjectPartition(
+                    pair,
+                    topic_id=self._read_initial_topic_id(case, kafka, position),
+                    moved=self._positions.moved(case.key, run, position, label),
+                )
+            )
+        return SourceSubject(
+            connector=case.connector,
+            kafka=kafka,
+            failure=case.failure,
+            partitions=tuple(partitions),
+            facts=read_source_delivery(now.config, column, worker),
+            connect_version=_version_of(now),
+        )
+
+    def _find_in_source(self, case: RemediationCase, subject: SourceSubject) -> SearchAnswer:
+        denied = refuse_source(subject)
+        if denied is not None:
+            return denied
+        parse = partial(parse_source_position, column=subject.facts.column)
+        reader = BoundedLogReader(
+            self._open_reader,
+            self._brokers,
+            self._clock,
+            DEFAULT_LIMITS,
+            kafka=subject.kafka,
+            committed=True,
+            batch=1,
+        )
+        with closing(reader):
+            readings = reader.read_partitions(subject.partitions, parse)
+        run = None if case.incident is None else case.incident.worst
+
+        def count_failures(partition: TopicPartition, record: RawRecord) -> int:
+            if run is None:
+                return 0
+            return self._positions.failures_before(case.key, partition, record.sha256, run)
+
+        return find_in_source(subject, readings, count_failures)
 
     def _build_sink_subject(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot, sink: SinkGroup
@@ -246,6 +340,10 @@ class PoisonLocator:
             return self._find_between(sink.kafka, mine, to, parse_sink_position)
         if flow is not None and flow.upstream is not None:
             return self._find_between(flow.upstream, mine, to, parse_mirror_position)
+        source = None if now.config is None else self._build_source_subject(case, now)
+        if source is not None:
+            parse = partial(parse_source_position, column=source.facts.column)
+            return self._find_between(source.kafka, mine, to, parse)
         said = (
             "what it would skip cannot be copied first; `offsets alter` sets an offset, with a "
             "backup of all"
@@ -282,6 +380,10 @@ class PoisonLocator:
         if record.offset + 1 != after.next or topic_id is None:
             said = f"after the record at {record.offset} comes {record.offset + 1}"
             return NoIdentification("not_the_next", f"{said}, and not {after.next}")
+        if kafka.startswith(SOURCE_PREFIX):
+            inside = check_line_begin(before, record)
+            if inside is not None:
+                return inside
         location = RecordLocation(kafka, record.topic, topic_id, record.partition, record.offset)
         return IdentifiedRecord(
             location, mine, to, OPERATOR_METHOD, record.sha256, record.size_bytes
@@ -457,42 +559,56 @@ class FailurePositions:
     """
 
     def __init__(self) -> None:
-        self._since: dict[tuple[ConnectorKey, TopicPartition | None], _PositionObservation] = {}
+        self._since: dict[tuple[ConnectorKey, str], _PositionObservation] = {}
 
     def failures_under(self, key: ConnectorKey, config: str, run: FailureRun | None) -> int:
         """Return how many failures certainly came under this configuration, given by its hash."""
         if run is None:
             return 0
-        return self._observe(key, None, config, run).failures(run)
+        return self._observe(key, "", config, run).failures(run)
+
+    def failures_before(
+        self, key: ConnectorKey, partition: TopicPartition, sha256: str, run: FailureRun
+    ) -> int:
+        """Return how many failures certainly came while this record was the next one."""
+        return self._observe(key, f"next of {partition}", sha256, run).failures(run)
 
     def moved(
-        self, key: ConnectorKey, run: FailureRun | None, position: ReadPosition | None
+        self,
+        key: ConnectorKey,
+        run: FailureRun | None,
+        position: ReadPosition | None,
+        label: str | None = None,
     ) -> bool | None:
         """Return whether a position has moved since the run's first failure; None if unknown.
 
         A position that was the same at two failures has not moved.
+
+        label   of the source partition; None for a sink's or a mirror's
         """
         if run is None or position is None:
             return None
         if any(
-            is_label_of(label, position.partition.topic, position.partition.partition)
-            for label, _ in run.same
+            same == label
+            or is_label_of(same, position.partition.topic, position.partition.partition)
+            for same, _ in run.same
         ):
             return False
-        since = self._observe(key, position.partition, f"{position.next} in {run.first_at!r}", run)
+        value = f"{position.next} in {run.first_at!r}"
+        since = self._observe(key, str(position.partition), value, run)
         if since.failures(run) > 0:
             return False
         return True if run.moved else None
 
     def _observe(
-        self, key: ConnectorKey, partition: TopicPartition | None, value: str, run: FailureRun
+        self, key: ConnectorKey, subject: str, value: str, run: FailureRun
     ) -> _PositionObservation:
         """Return the observation of this value; if the value is new, record it as of now."""
-        known = self._since.get((key, partition))
+        known = self._since.get((key, subject))
         if known is None or known.value != value or not known.covers(run):
             if len(self._since) >= OBSERVATIONS_MAX:
                 self._since.clear()
-            known = self._since[key, partition] = _PositionObservation(
+            known = self._since[key, subject] = _PositionObservation(
                 value, run.first_at, run.last_at, run.count
             )
         return known

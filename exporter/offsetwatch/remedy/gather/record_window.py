@@ -6,7 +6,7 @@ time. If something exceeds a limit or cannot be read, no record is identified.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -14,10 +14,12 @@ from typing import Final
 from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import ClientError, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.live_queries import Brokers, find_kafka_cluster
+from offsetwatch.remedy.gather.source_logs import SourceLog, SourceLogs
 from offsetwatch.remedy.locate.search import (
     PartitionReading,
     PositionParser,
@@ -25,14 +27,23 @@ from offsetwatch.remedy.locate.search import (
     SubjectPartition,
 )
 
-RecordReaderFactory = Callable[..., AbstractContextManager[RecordReader]]
-"""Opens a reader of a Kafka cluster by its name, as open_record_reader does without `clusters`."""
+LogReader = RecordReader | SourceLog
+RecordReaderFactory = Callable[..., AbstractContextManager[LogReader]]
+"""Opens a reader of a cluster or a source by its name, as open_record_reader without the others."""
 
 
 def open_record_reader(
-    clusters: Mapping[str, Kafka], kafka: str, *, committed: bool, check_crcs: bool = True
-) -> RecordReader:
-    """Open a reader of a configured Kafka cluster. Raises RemoteRefusal if there is none."""
+    clusters: Mapping[str, Kafka],
+    sources: Iterable[Source],
+    kafka: str,
+    *,
+    committed: bool,
+    check_crcs: bool = True,
+) -> LogReader:
+    """Open a reader of a configured cluster or source. Raises RemoteRefusal if there is none."""
+    log = SourceLogs(sources).find(kafka)
+    if log is not None:
+        return log
     properties = find_kafka_cluster(clusters, kafka).client_properties()
     return RecordReader(kafka, properties, committed=committed, check_crcs=check_crcs)
 
@@ -85,7 +96,7 @@ class BoundedLogReader:
         self._batch = batch
         self._remaining_bytes = limits.bytes
         self._until = clock.now() + limits.total_s
-        self._readers: dict[tuple[str, bool, bool], RecordReader] = {}
+        self._readers: dict[tuple[str, bool, bool], LogReader] = {}
         self._exits = ExitStack()
 
     def close(self) -> None:

@@ -365,14 +365,16 @@ def is_label_of(label: str, topic: str, partition: int) -> bool:
     )
 
 
-def find_lag(snapshot: Snapshot, key: ConnectorKey, topic: str, partition: int) -> int | None:
-    """Return the lag of a partition in records; None if it is unknown."""
-    index = snapshot.index
+def find_lag(snapshot: Snapshot, key: ConnectorKey, identified: IdentifiedRecord) -> int | None:
+    """Return the lag of the record's partition in its own unit; None if it is unknown."""
+    index, record = snapshot.index, identified.record
     views: tuple[SinkPartitionView | MirrorPartitionView, ...]
     views = (*index.sink_partitions.get(key, ()), *index.mirror_partitions.get(key, ()))
-    return next(
-        (view.lag for view in views if (view.topic, view.partition) == (topic, partition)), None
-    )
+    for view in views:
+        if (view.topic, view.partition) == (record.topic, record.partition):
+            return view.lag
+    end = index.source_ends.get((*key, identified.frm.partition))
+    return None if end is None else end.lag
 
 
 def count_unread_records(
@@ -396,9 +398,9 @@ def find_source_partition(
     return next((view for view in views if view.identity == identity), None)
 
 
-def is_mirror_offset(pair: PartitionOffset) -> bool:
-    """Return whether the offset is one of a MirrorSourceConnector and not of a sink."""
-    return '"offset":' in (pair.offset or "")
+def is_sink_offset(pair: PartitionOffset) -> bool:
+    """Return whether the offset is one of a sink's group, which no offsets topic has."""
+    return '"kafka_offset":' in (pair.offset or "")
 
 
 def find_skipped_record(

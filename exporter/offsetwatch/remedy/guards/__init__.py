@@ -74,7 +74,6 @@ _UNATTENDED = (_RESTART, _STOP, _SKIP)  # what may be done without a person
 _MOVES = (_SKIP, _RESTORE)
 _SINK, _MIRROR, _SOURCE = SubjectKind.SINK, SubjectKind.MIRROR, SubjectKind.SOURCE
 _STORED = (_SOURCE, _MIRROR)  # in an offsets topic
-_LOGGED = (_SINK, _MIRROR)  # offsets are those of a log
 
 
 def _guard(
@@ -120,7 +119,6 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(7, connector.same_place, _ALWAYS, _ANY),
     _guard(8, connector.follows_its_group, (_PLAN,), (_SKIP,), kinds=(_SINK,)),
     _guard(8, connector.writes_before_it_commits, (_PLAN,), (_SKIP,), _AUTOMATIC, kinds=(_SINK,)),
-    _guard(8, connector.opaque, (_PLAN,), (_SKIP,), kinds=(_SOURCE,)),
     _guard(9, connector.wanted_running, (_PLAN, _ADMIT), _UNATTENDED),
     _guard(10, evidence.observed, (_PLAN,), _UNATTENDED, _DETECTED),
     _guard(
@@ -135,7 +133,7 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(13, evidence.no_veto, (_PLAN, _ADMIT), (_SKIP,), _DETECTED),
     _guard(14, evidence.identified, (_PLAN,), (_SKIP,), _DETECTED),
     _guard(15, connector.first_of_the_batch, (_PLAN, _ALTER), (_SKIP,), kinds=(_SINK,)),
-    _guard(15, connector.first_that_exists, (_PLAN, _ALTER), (_SKIP,), kinds=(_MIRROR,)),
+    _guard(15, connector.first_that_exists, (_PLAN, _ALTER), (_SKIP,), kinds=_STORED),
     _guard(16, evidence.quorum, (_PLAN,), (_SKIP,), _DETECTED, f"{evidence.SIGNALS_MIN} signals"),
     _guard(
         17,
@@ -169,14 +167,14 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
         "{b.fleet_hour} an hour, {b.fleet_day} a day",
     ),
     _guard(23, limits.one_record, (_PLAN,), (_SKIP,), default=f"{limits.RECORDS_PER_PLAN}"),
-    _guard(24, connector.one_step, (_PLAN, _ALTER), (_SKIP,), kinds=_LOGGED),
+    _guard(24, connector.one_step, (_PLAN, _ALTER), (_SKIP,)),
     _guard(
         25, limits.progress, (_PLAN,), (_SKIP,), _AUTOMATIC, f"{limits.PROGRESS_RECORDS} records"
     ),
-    _guard(26, connector.receipt, (_ALTER,), (_SKIP,), kinds=_LOGGED),
+    _guard(26, connector.receipt, (_ALTER,), (_SKIP,)),
     _guard(27, connector.backup, (_ALTER,), _MOVES),
-    _guard(28, connector.in_the_log, (_PLAN, _ALTER), (_SKIP,), kinds=_LOGGED),
-    _guard(28, connector.same_topic, (_ADMIT, _ALTER), (_SKIP,), kinds=_LOGGED),
+    _guard(28, connector.in_the_log, (_PLAN, _ALTER), (_SKIP,)),
+    _guard(28, connector.same_topic, (_ADMIT, _ALTER), (_SKIP,)),
     _guard(29, connector.one_raw_key, (_PLAN, _ALTER), _MOVES, kinds=_STORED),
     _guard(
         30, connector.read_just_now, _ALWAYS, _ANY, default="60 s, 10 s before an offset is set"

@@ -77,12 +77,6 @@ def writes_before_it_commits(*, policy: Policy, class_name: str) -> GuardReply:
     return allow_if(said, if_=known is SinkProfile.SAFE)
 
 
-def opaque(*, by_person: bool) -> GuardReply:
-    """If only the connector understands its offsets, only an operator says which offset is next."""
-    said = "the next offset cannot be computed; an operator has to give it"
-    return allow_if(said, if_=by_person)
-
-
 def wanted_running(*, action: Action, state: str) -> GuardReply:
     """A connector that an operator paused or stopped is not changed, and a rebalance is awaited."""
     return allow_if(f"its state is {state}", if_=state in _ALLOWED_STATES.get(action, frozenset()))
@@ -106,7 +100,9 @@ def first_of_the_batch(*, next_now: int, poison: int) -> GuardReply:
 
 
 def first_that_exists(*, first_existing: int, poison: int) -> GuardReply:
-    """For MirrorMaker the record is the first that exists after the stored offset."""
+    """For MirrorMaker and other sources the record is the first that exists after the stored
+    offset.
+    """
     said = f"the first record from there is {first_existing}, and the record is {poison}"
     return allow_if(said, if_=first_existing == poison)
 

@@ -63,6 +63,18 @@ BOUND_THE_QUERY: Final = (
     "its timestamp are lost with every offset that passes over it."
 )
 FIX_THE_FILE: Final = "Fix the line in the file, without changing its length."
+CONFIGURE_THE_SOURCE: Final = (
+    "Add its file or its database under sources in the configuration of offsetwatch, which then "
+    "finds the record and copies it before it is skipped."
+)
+NAME_THE_RECORD: Final = (
+    "Find the record that fails, and skip it with `offsetwatch plan create skip` and the offset "
+    "right after it: it is copied first."
+)
+GIVE_WORKER_DELIVERY: Final = (
+    "Give worker_properties_file under connect in the configuration of offsetwatch: it says "
+    "whether the worker delivers exactly once, which Connect does not return."
+)
 ASK_THE_CONNECTOR: Final = (
     "Look for a setting of this connector that passes over what it cannot process: what its "
     "offsets mean only it knows."

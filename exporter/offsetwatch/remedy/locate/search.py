@@ -40,6 +40,7 @@ WORKER_SETTINGS: Final = frozenset(
             for setting in ("", ".schemas.enable", ".schema.content")
         ),
         "consumer.isolation.level",
+        "exactly.once.source.support",
         "consumer.max.poll.records",
         "producer.compression.type",
         "producer.max.request.size",
@@ -86,6 +87,42 @@ class MirrorFacts:
     request_max: int | None = None
     compressed: bool | None = None
     read_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDelivery:
+    """Settings of a source whose records can be read.
+
+    column          JDBC: the incrementing column, if it has no other order
+    may_drop        a transform, or errors.tolerance, may leave records out, whose offsets are then
+                    not committed
+    exactly_once    its worker commits offsets with the records of a whole batch; None if unknown
+    """
+
+    column: str | None = None
+    may_drop: bool = True
+    exactly_once: bool | None = None
+
+
+def read_source_delivery(
+    config: SettingsMap, column: str | None, worker: SettingsMap | None
+) -> SourceDelivery:
+    """Read the settings of a source. `worker` has the worker's properties, if they are known."""
+    aliases = [name.strip() for name in (config.get("transforms") or "").split(",")]
+    classes = [_read_literal(config.get(f"transforms.{name}.type")) for name in aliases if name]
+    tolerance = _read_literal(config.get("errors.tolerance", "none"))
+    support = (worker or {}).get("exactly.once.source.support") or "disabled"
+    return SourceDelivery(
+        column=column,
+        may_drop=tolerance != "none" or not all(map(_keeps_records, classes)),
+        exactly_once=None if worker is None else support.strip().lower() != "disabled",
+    )
+
+
+def _keeps_records(class_name: str | None) -> bool:
+    """Check whether a transform is one of Kafka's own that leave out no record."""
+    package, _, name = (class_name or "").partition("$")[0].rpartition(".")
+    return package == "org.apache.kafka.connect.transforms" and name != "Filter"
 
 
 def read_sink_facts(config: SettingsMap, worker: SettingsMap | None = None) -> SinkFacts:
@@ -231,6 +268,22 @@ class OpaqueSubject:
     connector: str
     class_name: str
     pair: PartitionOffset
+    connect_version: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSubject:
+    """A source that makes no progress, and whose records can be read.
+
+    `kafka` is the name of its log (gather/source_logs.py). The other fields are those of
+    SinkSubject.
+    """
+
+    connector: str
+    kafka: str
+    failure: Failure | None
+    partitions: tuple[SubjectPartition, ...]
+    facts: SourceDelivery
     connect_version: tuple[int, ...] | None = None
 
 

@@ -1,13 +1,13 @@
-"""Identification of the record that blocks a source: only a MirrorSourceConnector's can be. Pure.
+"""Identification of the record that blocks a MirrorSourceConnector. Pure.
 
 The stored offset is that of the last record copied, so the next record is the first that exists
 after it, and skipping that record stores its own offset. Two causes can be known for certain: the
 producer refused the record for its size, which is computed here as the producer does; or the record
 cannot be read, for which no task ever fails, because MirrorMaker takes the error for an empty poll.
 
-The daemon does not read a file's lines, a table's rows or a database's log, and most of their
-offsets have no computable successor. For other sources the answer says what an operator has to give
-to `offsets alter`.
+source_records.py identifies the line of a file or the row of a table where one is configured under
+`sources`. A database's log is not read, and most of its offsets have no computable successor. For
+other sources the answer says what an operator has to give to `offsets alter`.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
             "`position` counts what was read of the file: a person has to give that of the line "
             "after the one that fails, in bytes from its start",
             evidence,
-            (recommendations.FIX_THE_FILE,),
+            (recommendations.CONFIGURE_THE_SOURCE, recommendations.FIX_THE_FILE),
         )
     if dialect is JDBC and not any(name in fields for name in _TIMESTAMP_FIELDS):
         return NoIdentification(
@@ -283,7 +283,7 @@ def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
             "`incrementing` is the last id that was read: a person has to give the id of the row "
             "that fails, which the database knows",
             evidence,
-            (recommendations.BOUND_THE_QUERY,),
+            (recommendations.CONFIGURE_THE_SOURCE, recommendations.BOUND_THE_QUERY),
         )
     if dialect is JDBC:
         return NoIdentification(

@@ -16,7 +16,10 @@ import msgspec
 from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment, read_moment
 
-_POSITION_FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
+SOURCE_PREFIX: Final = "source:"
+# Of a sink, MirrorSourceConnector, FileStream and JDBC: the offset's field, and what is added to it
+# for the next record.
+_POSITION_FIELDS: Final = {"kafka_offset": 0, "offset": 1, "position": 0, "incrementing": 1}
 
 
 class RequestedState(StrEnum):
@@ -97,14 +100,25 @@ class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=Tru
 
 
 def parse_position(pair: PartitionOffset | None) -> int | None:
-    """Return the number in a sink's or MirrorSourceConnector's offset; None if it has none."""
+    """Return the number in an offset that a record can be skipped by; None if it has none."""
+    found = _find_position(pair)
+    return None if found is None else found[0]
+
+
+def parse_next_offset(pair: PartitionOffset | None) -> int | None:
+    """Return the offset of the next record, as a consumer counts; None as in parse_position."""
+    found = _find_position(pair)
+    return None if found is None else sum(found)
+
+
+def _find_position(pair: PartitionOffset | None) -> tuple[int, int] | None:
     if pair is None or pair.offset is None:
         return None
     offset = msgspec.json.decode(pair.offset)
-    for name in _POSITION_FIELDS:
+    for name, addend in _POSITION_FIELDS.items():
         value = offset.get(name) if isinstance(offset, dict) else None
         if isinstance(value, int) and not isinstance(value, bool):
-            return value
+            return value, addend
     return None
 
 
@@ -219,7 +233,8 @@ class DeleteTopic(Step, frozen=True, tag="delete_topic"):
 class RecordLocation(msgspec.Struct, frozen=True):
     """Location of one record: cluster, topic and its id, partition and offset.
 
-    kafka       the configured name of the cluster
+    kafka       the configured name of the cluster; of a line or a row `source:` and the name of its
+                source, whose topics are files, and tables with a column (gather/source_logs.py)
     """
 
     kafka: str
@@ -227,6 +242,12 @@ class RecordLocation(msgspec.Struct, frozen=True):
     topic_id: str
     partition: int
     offset: int
+
+    @property
+    def log(self) -> str:
+        """Return the name of the log that has the record."""
+        name = f"{self.kafka}/{self.topic}"
+        return name if self.kafka.startswith(SOURCE_PREFIX) else f"{name}-{self.partition}"
 
 
 class Copy(Step, frozen=True, tag="copy"):

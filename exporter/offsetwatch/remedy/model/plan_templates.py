@@ -118,8 +118,9 @@ def build_skip_plan(
         ToState(RequestedState.RUNNING),
         Prove(what.to, record, quiet_s),
     )
-    log = f"{record.kafka}/{record.topic}-{record.partition}"
-    verb = f"skip the record at offset {record.offset} of {log} for {about.subject.connector}"
+    verb = (
+        f"skip the record at offset {record.offset} of {record.log} for {about.subject.connector}"
+    )
     return _build_plan(
         about,
         Action.SKIP_ONE,

@@ -7,10 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
@@ -18,6 +20,7 @@ from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.classify import Failure, FailureKind
+from offsetwatch.remedy.gather import live_queries
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.locate import recommendations
@@ -323,3 +326,71 @@ def test_what_an_operator_names_and_cannot_be_read_in_time_is_not_known_to_be_no
     request._open_reader = lambda *_, **__: nullcontext(StallingReader())
     answer = request.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
     assert answer == NoIdentification("timeout", "east/orders-0: read up to 1 of 3 in 20 s")
+
+
+CAST = failed(FailureKind.TRANSFORM, "transform")
+FILE_STREAM = {
+    "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "transforms": "cast",
+    "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+}
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "in.txt"
+    file.write_bytes(b"12\nx\n34\n")
+    return file
+
+
+def find_in_lines(
+    lines: Path, tmp_path: Path
+) -> tuple[PoisonLocator, LiveConnectorState, Snapshot]:
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"key.converter={STRING}\nvalue.converter={STRING}\n")
+    connect = Connect(
+        name="lab", kafka="east", urls=["http://unused:1"], worker_properties_file=str(worker)
+    )
+    source = Source.model_validate(
+        {"name": "files", "kind": "file", "connectors": [{"connect": "lab"}]}
+    )
+    config = Config(kafka={"east": Kafka(bootstrap="unused:1")}, connect=[connect])
+    config = config.model_copy(update={"sources": [source]})
+    brokers = live_queries.Brokers({}, sources=[source])
+    locator = PoisonLocator(config, brokers, Policy(), VirtualClock())
+    state = now(
+        PartitionOffset(f'{{"filename":"{lines}"}}', '{"position":3}'),
+        PartitionOffset('{"filename":"/of/before"}', '{"position":9}'),
+        config=FILE_STREAM | {"file": str(lines)},
+    )
+    snapshot = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
+    return locator, state, snapshot
+
+
+def test_a_line_is_found_once_its_source_has_failed_on_it_again(
+    lines: Path, tmp_path: Path
+) -> None:
+    locator, state, snapshot = find_in_lines(lines, tmp_path)
+    label = f"filename={lines}"
+    for count in (2, 3):
+        answer = locator.find(case(CAST, run(count, label)), state, snapshot)
+        if count == 2:
+            assert isinstance(answer, NoIdentification)
+            assert answer.reason == "not_failed_again"
+    assert isinstance(answer, IdentifiedRecord), answer
+    assert (answer.record.kafka, answer.record.topic) == ("source:files", str(lines))
+    assert (answer.record.offset, answer.to.offset) == (4, '{"position":5}')
+
+
+@pytest.mark.parametrize(
+    ("position", "reason"),
+    [(5, None), (4, "not_one_record"), (8, "not_one_record"), (3, "not_one_record")],
+)
+def test_a_line_that_an_operator_names_is_the_next_one(
+    lines: Path, tmp_path: Path, position: int, reason: str | None
+) -> None:
+    locator, state, snapshot = find_in_lines(lines, tmp_path)
+    assert state.pairs is not None
+    to = replace(state.pairs[0], offset=f'{{"position":{position}}}')
+    answer = locator.named(case(CAST), state, snapshot, to)
+    assert (None if isinstance(answer, IdentifiedRecord) else answer.reason) == reason

@@ -463,7 +463,7 @@ class _MockLogs:
 
 def find_in_real(broker: MockBroker, subject: object) -> object:
     clusters = {"east": Kafka(bootstrap=broker.bootstrap)}
-    readers = partial(open_record_reader, clusters)
+    readers = partial(open_record_reader, clusters, ())
     return find_record(subject, readers, _MockLogs(broker), VirtualClock())  # type: ignore[arg-type]
 
 
@@ -487,4 +487,4 @@ def test_real_readers_find_a_corrupt_record_in_a_real_log(broker):
 
 def test_real_readers_know_no_cluster_that_is_not_configured():
     with pytest.raises(RemoteRefusal):
-        open_record_reader({}, "east", committed=True)
+        open_record_reader({}, (), "east", committed=True)

@@ -79,7 +79,6 @@ ROWS = (
         also=frozenset({"writes_before_it_commits"}),
     ),
     Row("writes_before_it_commits", PLAN, {"class_name": "com.example.Ledger"}),
-    Row("opaque", PLAN, {}, kind=SubjectKind.SOURCE),
     Row("wanted_running", PLAN, {"state": "paused"}),
     Row("wanted_running", ADMIT, {"state": "stopped"}),
     Row("wanted_running", ADMIT, {"state": "unassigned"}),
@@ -111,6 +110,7 @@ ROWS = (
     Row("identified", PLAN, {"conflicting": frozenset({"error_log"})}),
     Row("first_of_the_batch", ALTER, {"poison": 1_300}, also=frozenset({"one_step"})),
     Row("first_that_exists", ALTER, {"first_existing": 1_240}, kind=SubjectKind.MIRROR),
+    Row("first_that_exists", ALTER, {"first_existing": 1_240}, kind=SubjectKind.SOURCE),
     Row(
         "quorum",
         PLAN,

@@ -10,6 +10,7 @@ from offsetwatch.remedy.locate.search import (
     SinkFacts,
     read_mirror_facts,
     read_sink_facts,
+    read_source_delivery,
 )
 from tests.unit.remedy.stalled_connectors import JSON
 
@@ -88,6 +89,7 @@ def test_all_that_is_queried_of_a_worker_is_taken_from_its_properties() -> None:
     worker = _Worker(**{f"{kind}.converter": JSON for kind in ("key", "value", "header")})
     read_sink_facts({}, worker)
     read_mirror_facts({}, worker)
+    read_source_delivery({}, None, worker)
     assert worker.asked == WORKER_SETTINGS
 
 

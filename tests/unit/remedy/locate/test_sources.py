@@ -325,38 +325,44 @@ SQL_SERVER = PartitionOffset(
 OTHER_SHARD = PartitionOffset('{"shard":"a"}', '{"done":false,"seen":3,"token":"abc"}')
 
 
+FILE_ADVICE = (recommendations.CONFIGURE_THE_SOURCE, recommendations.FIX_THE_FILE)
+ROW_ADVICE = (recommendations.CONFIGURE_THE_SOURCE, recommendations.BOUND_THE_QUERY)
+MODE_ADVICE = (recommendations.DEBEZIUM_MODE,)
+OTHER_ADVICE = (recommendations.ASK_THE_CONNECTOR,)
+
+
 @pytest.mark.parametrize(
-    ("class_name", "pair", "reason", "remedy"),
+    ("class_name", "pair", "reason", "recommend"),
     [
-        ("FileStreamSource", FILE, "person_must_say", recommendations.FIX_THE_FILE),
+        ("FileStreamSource", FILE, "person_must_say", FILE_ADVICE),
         (
             "io.aiven.connect.jdbc.JdbcSourceConnector",
             ROWS,
             "person_must_say",
-            recommendations.BOUND_THE_QUERY,
+            ROW_ADVICE,
         ),
-        ("JdbcSource", TIMED, "no_safe_offset", recommendations.BOUND_THE_QUERY),
-        ("MySqlConnector", MYSQL, "no_safe_offset", recommendations.DEBEZIUM_MODE),
-        ("SqlServerConnector", SQL_SERVER, "no_safe_offset", recommendations.DEBEZIUM_MODE),
+        ("JdbcSource", TIMED, "no_safe_offset", (recommendations.BOUND_THE_QUERY,)),
+        ("MySqlConnector", MYSQL, "no_safe_offset", MODE_ADVICE),
+        ("SqlServerConnector", SQL_SERVER, "no_safe_offset", MODE_ADVICE),
         (
             "MongoDbConnector",
             PartitionOffset('{"server_id":"s"}', '{"resume_token":"x"}'),
             "no_safe_offset",
-            recommendations.DEBEZIUM_MODE,
+            MODE_ADVICE,
         ),
-        ("FileStreamSource", OTHER_SHARD, "person_must_say", recommendations.ASK_THE_CONNECTOR),
-        ("", PartitionOffset("null", None), "person_must_say", recommendations.ASK_THE_CONNECTOR),
+        ("FileStreamSource", OTHER_SHARD, "person_must_say", OTHER_ADVICE),
+        ("", PartitionOffset("null", None), "person_must_say", OTHER_ADVICE),
     ],
 )
 def test_nothing_is_named_and_it_is_said_what_an_operator_would_have_to_give(
-    class_name: str, pair: PartitionOffset, reason: str, remedy: str
+    class_name: str, pair: PartitionOffset, reason: str, recommend: tuple[str, ...]
 ) -> None:
     answer = explain_unsupported_source(OpaqueSubject("c", class_name, pair))
     assert answer.reason == reason
-    assert answer.recommend == (remedy,)
+    assert answer.recommend == recommend
     for other in ("com.example.Source", ""):
         lookalike = explain_unsupported_source(OpaqueSubject("c", other, pair))
-        assert lookalike.recommend == (recommendations.ASK_THE_CONNECTOR,)
+        assert lookalike.recommend == OTHER_ADVICE
 
 
 @pytest.mark.parametrize(
