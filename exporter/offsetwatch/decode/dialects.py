@@ -261,7 +261,7 @@ def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
         return DEBEZIUM_POSTGRES
     if offset_order.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
         return DEBEZIUM_SQLSERVER
-    if offset_order.parse_system_change_number(fields.get("scn")) is not None:
+    if offset_order.parse_decimal(fields.get("scn")) is not None:
         return DEBEZIUM_ORACLE
     return refined
 
@@ -296,13 +296,16 @@ def parse_offset_fields(offset: SourceOffset) -> Fields:
 def select_positions(
     dialect: str, offset: SourceOffset | None
 ) -> tuple[tuple[str, int | float], ...]:
-    """Return the numbers of an offset that are positions in its source."""
+    """Return the numbers of an offset that are positions in its source.
+
+    No position is negative: Debezium's MongoDB connector writes -1 for one that it does not know.
+    """
     if offset is None:
         return ()
     names = DIALECTS[dialect].numbers
     if names is None:
         return offset.numbers
-    return tuple(item for item in offset.numbers if item[0] in names)
+    return tuple(item for item in offset.numbers if item[0] in names and item[1] >= 0)
 
 
 def _read_long(field: str, offset: SourceOffset) -> int | None:

@@ -28,7 +28,10 @@ _MARIADB_GTID = re.compile(r"(?P<domain>[0-9]{1,10})-[0-9]{1,10}-(?P<number>[0-9
 GTIDS_CHARS_MAX = 4_000
 _SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
 _NANOS = 1_000_000_000
-_NO_SNAPSHOT = frozenset({None, False, "false", "last", "incremental"})
+# The marker of an incremental snapshot is that of changes: both go on at once.
+_NO_SNAPSHOT = frozenset({None, False, "false", "incremental", "INCREMENTAL"})
+_YES = frozenset({True, "true"})
+_NO_LSN = frozenset({None, "NULL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,7 @@ def order_postgres(fields: Fields) -> OrderKey | None:
 def _order_within_transaction(fields: Fields) -> tuple[int, ...]:
     """Return the place of a PostgreSQL offset after `lsn_commit`.
 
-    A message that is part of no transaction (pg_logical_emit_message) has none. Debezium before 2.0
+    A message that is part of no transaction (pg_logical_emit_message) has none. Debezium before 2.2
     does not say what its newest change was, and its `lsn` may be that of the commit.
     """
     lsn, kind = read_long(fields, "lsn"), fields.get("messageType")
@@ -194,46 +197,59 @@ def _order_within_transaction(fields: Fields) -> tuple[int, ...]:
 
 
 def order_sql_server(fields: Fields) -> OrderKey | None:
-    """Return the key of a Debezium SQL Server offset (TxLogPosition).
+    """Return the key of a Debezium SQL Server offset: `commit_lsn`.
 
-    It is `commit_lsn`, within one transaction `change_lsn`, and of one change its events. Right
-    after a snapshot there is no change yet ("NULL"): such an offset is ordered by the commit alone.
+    Within the transaction it is `change_lsn`, and of one change its events (TxLogPosition). There
+    is no change ("NULL", null) after a snapshot, and in the heartbeats of an idle database, whose
+    `commit_lsn` is the end of the log.
     """
-    commit, change = fields.get("commit_lsn"), fields.get("change_lsn")
-    if not is_sql_server_lsn(commit):
+    return _order_log_positions(fields, _SQL_SERVER_LSN)
+
+
+def _order_log_positions(fields: Fields, form: re.Pattern[str]) -> OrderKey | None:
+    commit, change = (_parse_lsn(fields.get(name), form) for name in ("commit_lsn", "change_lsn"))
+    if commit is None or (change is None and fields.get("change_lsn") not in _NO_LSN):
         return None
-    if change is None or change == "NULL":
-        return OrderKey(("commit", *_read_snapshot_scope(fields)), _parse_lsn(commit))
-    if not is_sql_server_lsn(change):
-        return None
-    serial = read_long(fields, "event_serial_no")
+    serial = read_long(fields, "event_serial_no") or 0
     return OrderKey(
-        ("change", *_read_snapshot_scope(fields)),
-        (*_parse_lsn(commit), *_parse_lsn(change)),
-        () if serial is None else (serial,),
+        _read_snapshot_scope(fields), commit, () if change is None else (*change, serial)
     )
 
 
 def is_sql_server_lsn(value: Scalar) -> bool:
     """Check whether a value is `hex:hex:hex` of fixed widths, as Lsn.toString writes it."""
-    return isinstance(value, str) and _SQL_SERVER_LSN.fullmatch(value) is not None
+    return _parse_lsn(value, _SQL_SERVER_LSN) is not None
 
 
 def order_oracle(fields: Fields) -> OrderKey | None:
     """Return the key of a Debezium Oracle offset: `scn`, from which mining resumes.
 
-    It never passes a transaction in progress. As streaming starts it is set back to `snapshot_scn`,
-    on purpose and once, so offsets with and without that are not compared. XStream stores an LCR
-    position instead, which is not decoded here.
+    It never passes a transaction in progress: while that lasts, `commit_scn` goes on, if there is
+    one redo thread. As streaming starts `scn` is set back to `snapshot_scn`, on purpose and once,
+    so offsets with and without that are not compared. XStream stores an LCR position instead, which
+    is not decoded here.
     """
-    scn = parse_system_change_number(fields.get("scn"))
+    scn = parse_decimal(fields.get("scn"))
     if scn is None or fields.get("lcr_position") is not None:
         return None
-    return OrderKey((fields.get("snapshot_scn"), *_read_snapshot_scope(fields)), (scn,))
+    scope = (fields.get("snapshot_scn"), *_read_snapshot_scope(fields))
+    return OrderKey(scope, (scn,), _read_commit_number(fields.get("commit_scn")))
 
 
-def parse_system_change_number(value: Scalar) -> int | None:
-    """Return an Oracle SCN from decimal text, or from an integer of Debezium before 1.5."""
+def _read_commit_number(value: Scalar) -> tuple[int, ...]:
+    """Return the SCN of the last commit; () if there is none, or one for each of several threads.
+
+    Debezium writes `scn:thread:transactions`, before 1.9.6 `scn:rs_id:ssn:thread`, and before 1.5 a
+    number (CommitScn).
+    """
+    number = parse_decimal(
+        value.partition(":")[0] if isinstance(value, str) and "," not in value else value
+    )
+    return () if number is None else (number,)
+
+
+def parse_decimal(value: Scalar) -> int | None:
+    """Return a number from decimal text (Oracle's SCN), or an integer (Debezium before 1.5)."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 38:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -242,10 +258,11 @@ def parse_system_change_number(value: Scalar) -> int | None:
 def order_mongodb(fields: Fields) -> OrderKey | None:
     """Return the key of a Debezium MongoDB offset: the oplog timestamp.
 
-    It has seconds and a counter within the second.
+    It has seconds and a counter within the second. While no change comes, Debezium knows the resume
+    token only: both are -1 then, and 0 before the first change. Tokens have no order here.
     """
     sec, order = read_long(fields, "sec"), read_long(fields, "ord")
-    if sec is None or order is None:
+    if sec is None or order is None or sec <= 0:
         return None
     return OrderKey((fields.get("initsync"),), (sec, order))
 
@@ -282,7 +299,7 @@ def _order_gtids(fields: Fields, within: tuple[int, ...]) -> OrderKey | None:
     """Return the key of an offset with GTIDs.
 
     MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction of
-    each domain. MariaDB's are numbered within their domain only.
+    each server in each domain. MariaDB's are numbered within their domain, by all its servers.
     """
     gtids = fields["gtids"]
     if not isinstance(gtids, str):
@@ -306,8 +323,12 @@ def parse_gtids(text: str, *, mariadb: bool) -> GtidSet | None:
     runs: dict[str, tuple[tuple[int, int], ...]] = {}
     for member in text.split(",") if text.strip() else ():
         parsed = parse(member.strip())
-        if parsed is None or parsed.keys() & runs.keys():  # no source is there twice
+        if parsed is None:
             return None
+        for source in parsed.keys() & runs.keys():
+            if not mariadb:  # no source is there twice
+                return None
+            parsed[source] = max(parsed[source], runs[source])  # after a failover: two servers
         runs |= parsed
     return GtidSet(runs)
 
@@ -350,29 +371,31 @@ def _parse_mariadb_runs(member: str) -> dict[str, tuple[tuple[int, int], ...]] |
 
 
 def is_snapshot(fields: Fields) -> bool:
-    """Check whether a Debezium offset was written during its initial snapshot.
+    """Check whether a Debezium offset was written during a snapshot that stops the changes.
 
-    `snapshot` is true or "true" until Debezium 2, the kind of the snapshot since 3, and "last" or
-    absent afterwards; on MongoDB `initsync`. The offset of the last row says so itself, by a field
-    whose name depends on the version. The offset does not advance before that. An incremental
-    snapshot (`incremental_snapshot_*`) runs beside the changes, which go on.
+    `snapshot` is true or "true" until Debezium 3.0.1, the kind of the snapshot after it, and absent
+    afterwards; on MongoDB `initsync`. The offset of the last row says so itself, by a field whose
+    name depends on the version. The offset does not advance before that. An incremental snapshot
+    (`incremental_snapshot_*`, "INCREMENTAL") runs beside the changes, which go on.
     """
-    done = fields.get("snapshot_completed") is True or fields.get("last_snapshot_record") is True
-    if done or fields.get("initsync") is True:
-        return not done
-    return fields.get("snapshot") not in _NO_SNAPSHOT
+    return fields.get("initsync") is True or _read_snapshot_scope(fields) == (True, False)
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:
     """Return the scope that limits comparisons to offsets of the same snapshot state.
 
-    Offsets do not advance during a snapshot, and a snapshot may be taken again.
+    It is whether the offset is of a snapshot, and whether that is completed. Offsets do not advance
+    during a snapshot, and a snapshot may be taken again.
     """
-    return (fields.get("snapshot"), fields.get("snapshot_completed"))
+    marker = fields.get("snapshot")
+    done = any(fields.get(name) in _YES for name in ("snapshot_completed", "last_snapshot_record"))
+    return (False, False) if marker in _NO_SNAPSHOT else (True, done or marker == "last")
 
 
-def _parse_lsn(value: Scalar) -> tuple[int, ...]:
-    return tuple(int(part, 16) for part in str(value).split(":"))
+def _parse_lsn(value: Scalar, form: re.Pattern[str]) -> tuple[int, ...] | None:
+    if not isinstance(value, str) or form.fullmatch(value) is None:
+        return None
+    return tuple(int(part, 16) for part in value.split(":"))
 
 
 def _drop_implausible_time(seconds: float) -> float | None:

@@ -18,6 +18,7 @@ from offsetwatch.decode.dialects import (
     resolve_dialect,
     select_positions,
 )
+from offsetwatch.decode.offset_order import is_snapshot
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.model.offsets import MirrorPartition, Order, SourceOffset
 
@@ -289,7 +290,61 @@ AHEAD = [
         {**SQL_SERVER, "event_serial_no": 2},
         id="sqlserver-events-of-one-change",
     ),
+    pytest.param(
+        "debezium",
+        SQL_SERVER,
+        {"commit_lsn": "00000028:00000ac0:0002", "change_lsn": "NULL", "event_serial_no": 0},
+        id="sqlserver-a-heartbeat-at-the-end-of-the-log",
+    ),
+    pytest.param(
+        "debezium",
+        {**SQL_SERVER, "change_lsn": None, "event_serial_no": 0},
+        {**SQL_SERVER, "commit_lsn": "00000028:00000ac0:0002"},
+        id="sqlserver-the-first-change-after-a-heartbeat",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": "0-1-100,0-2-90"},
+        {**MYSQL, "gtids": "0-2-101,0-1-100"},
+        id="mariadb-two-servers-of-one-domain",
+    ),
+    pytest.param(
+        "debezium",
+        COMMITTED,
+        {
+            **COMMITTED,
+            "lsn_commit": 250,
+            "snapshot": "INCREMENTAL",
+            "last_snapshot_record": False,
+            "snapshot_completed": False,
+        },
+        id="postgres-an-incremental-snapshot-beside-the-changes",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "snapshot": "INCREMENTAL"},
+        {**MYSQL, "pos": 155},
+        id="mysql-an-incremental-snapshot-beside-the-changes",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "snapshot": False},
+        {**MYSQL, "pos": 155},
+        id="mysql-no-snapshot-in-two-spellings",
+    ),
     pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
+    pytest.param(
+        "debezium",
+        {"scn": "1000", "commit_scn": "1999:1:0a-0b"},
+        {"scn": "1000", "commit_scn": "2000:1:0c"},
+        id="oracle-commits-while-a-transaction-lasts",
+    ),
+    pytest.param(
+        "debezium",
+        {"scn": "1000", "commit_scn": 999},
+        {"scn": "1000", "commit_scn": "1000:00003C4B.000022C8.0010:0:1"},
+        id="oracle-commits-of-older-versions",
+    ),
     pytest.param(
         "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 6, "ord": 1}, id="mongodb-seconds"
     ),
@@ -355,7 +410,7 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         ),
         pytest.param(
             "debezium",
-            {**POSTGRES, "snapshot_completed": True},
+            {**POSTGRES, "snapshot": "INITIAL", "snapshot_completed": True},
             {**POSTGRES, "lsn_commit": 250},
             id="postgres-snapshot-ended",
         ),
@@ -421,8 +476,28 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         pytest.param(
             "debezium",
             SQL_SERVER,
-            {**SQL_SERVER, "commit_lsn": "00000028:00000ac0:0002", "change_lsn": "NULL"},
+            {
+                "snapshot": "INITIAL",
+                "snapshot_completed": True,
+                "commit_lsn": "00000028:00000ac0:0002",
+                "change_lsn": "NULL",
+            },
             id="sqlserver-after-a-snapshot",
+        ),
+        pytest.param(
+            "debezium",
+            SQL_SERVER,
+            {**SQL_SERVER, "change_lsn": "NULL", "event_serial_no": 0},
+            id="sqlserver-a-heartbeat-at-the-commit-of-a-change",
+        ),
+        pytest.param(
+            "debezium",
+            {"scn": "1000", "commit_scn": "1999:1:0a,1990:2:0b"},
+            {"scn": "1000", "commit_scn": "2000:1:0a,1990:2:0b"},
+            id="oracle-commits-of-two-threads",
+        ),
+        pytest.param(
+            "debezium", {"scn": "1000", "commit_scn": None}, {"scn": "1000"}, id="oracle-no-commit"
         ),
         pytest.param(
             "debezium", SQL_SERVER, {**SQL_SERVER, "change_lsn": "x"}, id="sqlserver-no-lsn"
@@ -444,6 +519,15 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
             {"sec": 5, "ord": 9, "initsync": True},
             {"sec": 6, "ord": 1},
             id="mongodb-first-sync",
+        ),
+        pytest.param(
+            "debezium_mongodb",
+            {"sec": 5, "ord": 9, "resume_token": "a"},
+            {"sec": -1, "ord": -1, "resume_token": "b"},
+            id="mongodb-a-token-alone",
+        ),
+        pytest.param(
+            "debezium_mongodb", {"sec": 5, "ord": 9}, {"sec": 0, "ord": 0}, id="mongodb-no-change"
         ),
         pytest.param("debezium_mongodb", {"sec": 5}, {"sec": 6}, id="mongodb-half"),
         pytest.param("debezium_mongodb", {"ord": 5}, {"ord": 6}, id="mongodb-the-other-half"),
@@ -666,3 +750,41 @@ def test_only_positions_of_a_known_class_are_positions(dialect, names):
     known = offset(**POSTGRES, transaction_order=7)
     assert [name for name, _ in select_positions(dialect, known)] == names
     assert select_positions(dialect, None) == ()
+
+
+def test_a_position_that_the_connector_does_not_know_is_none():
+    offset_of_a_token = offset(sec=-1, ord=-1, resume_token="82")
+    assert select_positions("debezium_mongodb", offset_of_a_token) == ()
+
+
+SNAPSHOTS = [
+    ({"snapshot": True}, True),
+    ({"snapshot": "true", "snapshot_completed": False}, True),
+    ({"snapshot": "true", "snapshot_completed": "true"}, False),
+    ({"snapshot": True, "last_snapshot_record": False}, True),
+    ({"snapshot": True, "last_snapshot_record": True}, False),
+    ({"snapshot": "last"}, False),
+    ({"snapshot": "INITIAL"}, True),
+    ({"snapshot": "INITIAL", "snapshot_completed": False, "last_snapshot_record": False}, True),
+    ({"snapshot": "INITIAL", "snapshot_completed": True}, False),
+    ({"snapshot": "BLOCKING", "snapshot_completed": False}, True),
+    ({"snapshot": "INCREMENTAL"}, False),
+    ({"snapshot": "INCREMENTAL", "snapshot_completed": False}, False),
+    ({"snapshot": "INCREMENTAL", "snapshot_completed": True}, False),
+    ({"snapshot": "incremental"}, False),
+    ({"snapshot": False, "snapshot_completed": False}, False),
+    ({"snapshot": "false"}, False),
+    ({"snapshot_completed": "false"}, False),
+    (
+        {"incremental_snapshot_primary_key": "aced0005", "incremental_snapshot_collections": "[]"},
+        False,
+    ),
+    ({"initsync": True, "sec": 0, "ord": 0}, True),
+    ({"initsync": None}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), SNAPSHOTS, ids=str)
+def test_a_snapshot_is_under_way_until_its_last_row_and_only_where_changes_wait(fields, expected):
+    assert is_snapshot(fields) is expected
