@@ -101,6 +101,20 @@ DEBEZIUM_SQLSERVER = Dialect(
     time=offset_order.read_debezium_time,
     numbers=frozenset(),
 )
+DEBEZIUM_DB2 = Dialect(
+    "debezium_db2",
+    fields=("commit_lsn", "change_lsn", "event_serial_no"),
+    order=offset_order.order_db2,
+    time=offset_order.read_debezium_time,
+    numbers=frozenset(),
+)
+DEBEZIUM_INFORMIX = Dialect(
+    "debezium_informix",
+    fields=("commit_lsn", "change_lsn", "begin_lsn"),
+    order=offset_order.order_informix,
+    time=offset_order.read_debezium_time,
+    numbers=frozenset(),
+)
 DEBEZIUM_ORACLE = Dialect(
     "debezium_oracle",
     fields=("scn", "scn_idx", "commit_scn", "lcr_position"),
@@ -114,6 +128,13 @@ DEBEZIUM_MONGODB = Dialect(
     order=offset_order.order_mongodb,
     time=offset_order.read_mongodb_time,
     numbers=frozenset({"sec", "ord"}),
+)
+DEBEZIUM_VITESS = Dialect(
+    "debezium_vitess",
+    fields=("vgtid",),
+    order=offset_order.order_vitess,
+    time=offset_order.read_debezium_time,
+    numbers=frozenset(),
 )
 GENERIC = Dialect("generic")
 # The class is not known, and so is the meaning of its offsets.
@@ -131,8 +152,11 @@ DIALECTS = {
         DEBEZIUM_MYSQL,
         DEBEZIUM_POSTGRES,
         DEBEZIUM_SQLSERVER,
+        DEBEZIUM_DB2,
+        DEBEZIUM_INFORMIX,
         DEBEZIUM_ORACLE,
         DEBEZIUM_MONGODB,
+        DEBEZIUM_VITESS,
         GENERIC,
         UNKNOWN,
     )
@@ -149,6 +173,7 @@ _DIALECTS_BY_FIELDS = {
     frozenset({"table"}): JDBC,
     frozenset({"server"}): DEBEZIUM,
     frozenset({"server", "database"}): DEBEZIUM,
+    frozenset({"server", "task_key"}): DEBEZIUM,  # Vitess with `offset.storage.per.task`
     frozenset({"server_id"}): DEBEZIUM_MONGODB,
     frozenset({"server_id", "rs"}): DEBEZIUM_MONGODB,
 }
@@ -167,8 +192,11 @@ DIALECTS_BY_CLASS = {
     "io.debezium.connector.mariadb.MariaDbConnector": DEBEZIUM_MYSQL,
     "io.debezium.connector.postgresql.PostgresConnector": DEBEZIUM_POSTGRES,
     "io.debezium.connector.sqlserver.SqlServerConnector": DEBEZIUM_SQLSERVER,
+    "io.debezium.connector.db2.Db2Connector": DEBEZIUM_DB2,
+    "io.debezium.connector.informix.InformixConnector": DEBEZIUM_INFORMIX,
     "io.debezium.connector.oracle.OracleConnector": DEBEZIUM_ORACLE,
     "io.debezium.connector.mongodb.MongoDbConnector": DEBEZIUM_MONGODB,
+    "io.debezium.connector.vitess.VitessConnector": DEBEZIUM_VITESS,
 }
 
 _DIALECTS_BY_ALIAS = {
@@ -261,6 +289,8 @@ def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
         return DEBEZIUM_POSTGRES
     if offset_order.is_sql_server_lsn(fields.get("commit_lsn")) and "event_serial_no" in fields:
         return DEBEZIUM_SQLSERVER
+    if offset_order.is_db2_lsn(fields.get("commit_lsn")):
+        return DEBEZIUM_DB2
     if offset_order.parse_decimal(fields.get("scn")) is not None:
         return DEBEZIUM_ORACLE
     return refined

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Order, Scalar
 
 Fields = Mapping[str, Scalar]
@@ -26,7 +28,9 @@ _MYSQL_GTIDS = re.compile(
 )
 _MARIADB_GTID = re.compile(r"(?P<domain>[0-9]{1,10})-[0-9]{1,10}-(?P<number>[0-9]{1,19})", re.ASCII)
 GTIDS_CHARS_MAX = 4_000
+_VGTID_CHARS_MAX = 16 * GTIDS_CHARS_MAX
 _SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
+_DB2_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{16}", re.ASCII | re.IGNORECASE)
 _NANOS = 1_000_000_000
 # The marker of an incremental snapshot is that of changes: both go on at once.
 _NO_SNAPSHOT = frozenset({None, False, "false", "incremental", "INCREMENTAL"})
@@ -69,6 +73,18 @@ def _count_common(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int]
         for first, last in one
         for start, end in other
     )
+
+
+class _ShardGtid(msgspec.Struct, frozen=True, gc=False):
+    """Member of a Vitess VGTID: position in one shard."""
+
+    keyspace: str
+    shard: str
+    gtid: str
+    table_p_ks: list[msgspec.Raw] = []
+
+
+_decode_vgtid = msgspec.json.Decoder(list[_ShardGtid]).decode
 
 
 class OrderKey(NamedTuple):
@@ -206,6 +222,11 @@ def order_sql_server(fields: Fields) -> OrderKey | None:
     return _order_log_positions(fields, _SQL_SERVER_LSN)
 
 
+def order_db2(fields: Fields) -> OrderKey | None:
+    """Return the key of a Debezium Db2 offset: that of SQL Server, with longer LSNs."""
+    return _order_log_positions(fields, _DB2_LSN)
+
+
 def _order_log_positions(fields: Fields, form: re.Pattern[str]) -> OrderKey | None:
     commit, change = (_parse_lsn(fields.get(name), form) for name in ("commit_lsn", "change_lsn"))
     if commit is None or (change is None and fields.get("change_lsn") not in _NO_LSN):
@@ -216,9 +237,49 @@ def _order_log_positions(fields: Fields, form: re.Pattern[str]) -> OrderKey | No
     )
 
 
+def order_informix(fields: Fields) -> OrderKey | None:
+    """Return the key of a Debezium Informix offset: `commit_lsn`, a number as text.
+
+    It is the greatest commit so far. The changes of interleaved transactions have no order.
+    """
+    commit = parse_decimal(fields.get("commit_lsn"))
+    return None if commit is None else OrderKey(_read_snapshot_scope(fields), (commit,))
+
+
+def order_vitess(fields: Fields) -> OrderKey | None:
+    """Return the key of a Debezium Vitess offset: a set of GTIDs for each shard (`vgtid`).
+
+    A shard without GTIDs ("current"), or one that is being copied (no GTIDs yet, or primary keys of
+    tables), has no order.
+    """
+    runs: dict[str, tuple[tuple[int, int], ...]] = {}
+    for shard in _parse_vgtid(fields.get("vgtid")):
+        _, slash, gtids = shard.gtid.partition("/")  # `MySQL56/`, the flavour of the server
+        parsed = parse_gtids(gtids, mariadb=False) if slash else None
+        if parsed is None or not parsed.runs or shard.table_p_ks:
+            return None
+        for source, numbers in parsed.runs.items():
+            runs[f"{shard.keyspace}/{shard.shard}/{source}"] = numbers
+    return OrderKey((), GtidSet(runs)) if runs else None
+
+
+def _parse_vgtid(value: Scalar) -> list[_ShardGtid]:
+    if not isinstance(value, str) or len(value) > _VGTID_CHARS_MAX:
+        return []
+    try:
+        return _decode_vgtid(value)
+    except msgspec.DecodeError:
+        return []
+
+
 def is_sql_server_lsn(value: Scalar) -> bool:
     """Check whether a value is `hex:hex:hex` of fixed widths, as Lsn.toString writes it."""
     return _parse_lsn(value, _SQL_SERVER_LSN) is not None
+
+
+def is_db2_lsn(value: Scalar) -> bool:
+    """Check whether a value is an LSN of Db2: as one of SQL Server, with 16 digits at its end."""
+    return _parse_lsn(value, _DB2_LSN) is not None
 
 
 def order_oracle(fields: Fields) -> OrderKey | None:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsetwatch.decode.dialects import (
+    DEBEZIUM_DB2,
+    DEBEZIUM_INFORMIX,
     DEBEZIUM_MONGODB,
     DEBEZIUM_MYSQL,
     DEBEZIUM_ORACLE,
     DEBEZIUM_POSTGRES,
     DEBEZIUM_SQLSERVER,
+    DEBEZIUM_VITESS,
     FILE_STREAM,
     JDBC,
 )
@@ -35,8 +38,11 @@ _REQUIRED: Final[dict[str, tuple[dict[str, str], ...]]] = {
     DEBEZIUM_POSTGRES.name: ({"lsn": _NUMBER},),
     DEBEZIUM_MYSQL.name: ({"file": _TEXT}, {"pos": _NUMBER}),
     DEBEZIUM_SQLSERVER.name: ({"commit_lsn": _TEXT},),
+    DEBEZIUM_DB2.name: ({"commit_lsn": _TEXT},),
+    DEBEZIUM_INFORMIX.name: ({"commit_lsn": _TEXT},),
     DEBEZIUM_ORACLE.name: ({"scn": _TEXT, "lcr_position": _TEXT},),
     DEBEZIUM_MONGODB.name: ({"sec": _NUMBER, "resume_token": _TEXT},),
+    DEBEZIUM_VITESS.name: ({"vgtid": _TEXT},),
 }
 _JDBC_REQUIRED: Final[dict[str, tuple[dict[str, str], ...]]] = {
     "incrementing": ({"incrementing": _NUMBER},),
@@ -120,7 +126,8 @@ def get_server_field(dialect: str) -> str | None:
 
 def has_only_server(dialect: str, partition: Fields) -> bool:
     """Check whether `topic.prefix` says all of a source partition."""
-    several = {DEBEZIUM_SQLSERVER.name, DEBEZIUM_ORACLE.name}  # they have databases as well
+    # They have databases or tasks as well.
+    several = {DEBEZIUM_SQLSERVER.name, DEBEZIUM_ORACLE.name, DEBEZIUM_VITESS.name}
     return dialect not in several and partition.keys() == {get_server_field(dialect)}
 
 

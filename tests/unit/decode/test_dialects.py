@@ -50,6 +50,7 @@ def offset(**fields) -> SourceOffset:
         ({"query": "select 1"}, "generic"),
         ({"server": "db"}, "debezium"),
         ({"server": "db", "database": "d"}, "debezium"),
+        ({"server": "db", "task_key": "task0_1_0"}, "debezium"),
         ({"server": 7}, "generic"),
         ({"server_id": "db"}, "debezium_mongodb"),
         ({"server_id": "db", "rs": "rs0"}, "debezium_mongodb"),
@@ -82,6 +83,7 @@ ORACLE = {"scn": "2825417", "commit_scn": "2825500:1:aa"}
         (SQL_SERVER, "debezium_sqlserver"),
         ({**SQL_SERVER, "commit_lsn": "00000027:00000ac0:00000002"}, "debezium"),
         ({"commit_lsn": "00000027:00000ac0:0002"}, "debezium"),
+        ({"commit_lsn": "00000000:0000150f:0000000000048fca"}, "debezium_db2"),
         (ORACLE, "debezium_oracle"),
         ({"scn": 2825417}, "debezium_oracle"),
         ({"scn": "9" * 38}, "debezium_oracle"),
@@ -149,6 +151,21 @@ def test_a_position_is_an_integer_whose_order_the_connector_guarantees(dialect, 
 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 TWO = "4f11fa47-71ca-11e1-9e33-c80aa9429562"
+
+SHARDS = (
+    '[{"keyspace":"k","shard":"-80","gtid":"MySQL56/%s","table_p_ks":[]},'
+    '{"keyspace":"k","shard":"80-","gtid":"%s","table_p_ks":%s}]'
+)
+DB2 = {
+    "commit_lsn": "00000000:0000150f:0000000000048fca",
+    "change_lsn": "00000000:0000150f:0000000000048fb0",
+    "event_serial_no": 1,
+}
+
+
+def vgtid(one: str, two: str, keys: str = "[]") -> dict:
+    return {"vgtid": SHARDS % (one, two, keys)}
+
 
 COMMITTED = {**POSTGRES, "lsn": 200, "lsn_proc": 200, "messageType": "COMMIT"}
 
@@ -301,6 +318,30 @@ AHEAD = [
         {**SQL_SERVER, "change_lsn": None, "event_serial_no": 0},
         {**SQL_SERVER, "commit_lsn": "00000028:00000ac0:0002"},
         id="sqlserver-the-first-change-after-a-heartbeat",
+    ),
+    pytest.param(
+        "debezium_db2",
+        DB2,
+        {**DB2, "commit_lsn": "00000000:0000150f:0000000000048fcb"},
+        id="db2-commit",
+    ),
+    pytest.param(
+        "debezium_db2",
+        DB2,
+        {**DB2, "change_lsn": "00000000:0000150f:0000000000048fc0"},
+        id="db2-in-one-transaction",
+    ),
+    pytest.param(
+        "debezium_informix",
+        {"commit_lsn": "999", "change_lsn": "998", "begin_lsn": "9"},
+        {"commit_lsn": "1000", "change_lsn": "10", "begin_lsn": "8"},
+        id="informix-by-number",
+    ),
+    pytest.param(
+        "debezium_vitess",
+        vgtid(f"{ONE}:1-9", f"MySQL56/{TWO}:1-3"),
+        vgtid(f"{ONE}:1-10", f"MySQL56/{TWO}:1-3"),
+        id="vitess-one-shard-of-two",
     ),
     pytest.param(
         "debezium",
@@ -490,6 +531,35 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
             {**SQL_SERVER, "change_lsn": "NULL", "event_serial_no": 0},
             id="sqlserver-a-heartbeat-at-the-commit-of-a-change",
         ),
+        pytest.param(
+            "debezium_db2", DB2, {**SQL_SERVER, "event_serial_no": 2}, id="db2-an-lsn-of-sqlserver"
+        ),
+        pytest.param(
+            "debezium_informix",
+            {"commit_lsn": "1000", "change_lsn": "10"},
+            {"commit_lsn": "1000", "change_lsn": "11"},
+            id="informix-changes-of-interleaved-transactions",
+        ),
+        pytest.param(
+            "debezium_vitess",
+            vgtid(f"{ONE}:1-9", f"MySQL56/{TWO}:1-3"),
+            vgtid(f"{ONE}:1-10", f"MySQL56/{TWO}:1-2"),
+            id="vitess-one-shard-ahead-and-one-behind",
+        ),
+        pytest.param(
+            "debezium_vitess",
+            vgtid(f"{ONE}:1-9", "current"),
+            vgtid(f"{ONE}:1-10", "current"),
+            id="vitess-a-shard-that-has-not-begun",
+        ),
+        pytest.param(
+            "debezium_vitess",
+            vgtid(f"{ONE}:1-9", f"MySQL56/{TWO}:1-3", '[{"table_name":"t"}]'),
+            vgtid(f"{ONE}:1-10", f"MySQL56/{TWO}:1-3", '[{"table_name":"t"}]'),
+            id="vitess-a-shard-that-is-copied",
+        ),
+        pytest.param("debezium_vitess", {"vgtid": "current"}, {"vgtid": "[]"}, id="vitess-no-set"),
+        pytest.param("debezium_vitess", {"vgtid": 1}, {"vgtid": 2}, id="vitess-no-text"),
         pytest.param(
             "debezium",
             {"scn": "1000", "commit_scn": "1999:1:0a,1990:2:0b"},
@@ -698,7 +768,10 @@ MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
         ("debezium", "io.debezium.connector.mariadb.MariaDbConnector", "debezium_mysql"),
         ("debezium", "io.debezium.connector.mongodb.MongoDbConnector", "debezium_mongodb"),
         ("debezium", CONFLUENT, "generic"),
-        ("debezium", "io.debezium.connector.vitess.VitessConnector", "generic"),
+        ("debezium", "io.debezium.connector.vitess.VitessConnector", "debezium_vitess"),
+        ("debezium", "io.debezium.connector.db2.Db2Connector", "debezium_db2"),
+        ("debezium", "io.debezium.connector.informix.InformixConnector", "debezium_informix"),
+        ("debezium", "io.debezium.connector.spanner.SpannerConnector", "generic"),
         ("debezium_mongodb", "io.debezium.connector.mysql.MySqlConnector", "generic"),
         ("mirror_source", MM2, "mirror_source"),
         ("mirror_source", "org.example.DerivedMirrorSourceConnector", "generic"),

@@ -36,6 +36,9 @@ MARIADB = "io.debezium.connector.mariadb.MariaDbConnector"
 SQL_SERVER = "io.debezium.connector.sqlserver.SqlServerConnector"
 ORACLE = "io.debezium.connector.oracle.OracleConnector"
 MONGODB = "io.debezium.connector.mongodb.MongoDbConnector"
+DB2 = "io.debezium.connector.db2.Db2Connector"
+INFORMIX = "io.debezium.connector.informix.InformixConnector"
+VITESS = "io.debezium.connector.vitess.VitessConnector"
 JDBC = "io.aiven.connect.jdbc.JdbcSourceConnector"
 
 SERVER = '{"server":"shop"}'
@@ -198,6 +201,9 @@ def test_an_offset_of_a_snapshot_has_no_bounds():
         (SQL_SERVER, '{"change_lsn":"x"}', "`commit_lsn` is missing"),
         (ORACLE, '{"snapshot":"x"}', "`scn` is missing"),
         (MONGODB, '{"ord":3}', "`sec` is missing"),
+        (DB2, '{"change_lsn":"x"}', "`commit_lsn` is missing"),
+        (INFORMIX, '{"begin_lsn":"9"}', "`commit_lsn` is missing"),
+        (VITESS, '{"transaction_id":"x"}', "`vgtid` is missing"),
         (JDBC, '{"timestamp":12}', "`incrementing` is missing"),
     ],
 )
@@ -241,6 +247,8 @@ def test_a_partition_of_debezium_is_named_after_its_topic_prefix():
     databases = facts(SQL_SERVER, there=False)
     several = ask('{"commit_lsn":"00000027:00000ac0:0002"}', '{"database":"d","server":"shop"}')
     assert "never there before" in str(find_problems(several, databases))
+    tasks = facts(VITESS, there=False)
+    assert "never there before" in str(find_problems(ask('{"vgtid":"[]"}'), tasks))
 
 
 @pytest.mark.parametrize(
