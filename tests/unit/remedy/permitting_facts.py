@@ -46,6 +46,8 @@ def facts(
     """The facts with these changed, whichever group they are in. Before an offset is set the
     connector stands still: see `standing`.
     """
+    # What came again at the same position and is a record's is not started again.
+    recurring = action is not Action.RESTART_FAILED
     return changed(
         GuardFacts(
             now=NOW,
@@ -78,7 +80,7 @@ def facts(
             evidence=EvidenceFacts(
                 findings=frozenset({"poison_suspected", "recopy"}),
                 shown_since=NOW - 1_800,
-                failure_kind="deserialization",
+                failure_kind="deserialization" if recurring else "connectivity",
                 veto="",
                 failures=3,
                 failing_s=812.0,

@@ -20,7 +20,8 @@ SIGNALS_MIN: Final = 3
 SIMILAR_FAILURES_MAX: Final = 2  # one other may fail by chance within the same ten minutes
 RESTARTS_MAX: Final = 2  # each delivers a batch again; what two do not mend a third does not
 RESTART_BACKOFF_S: Final = 300.0
-UNCLEAR_KINDS: Final = frozenset({"unknown", ""})
+# What came again at the same position comes again: of a record, or of no known kind.
+RECURRING_KINDS: Final = frozenset({*SKIPPABLE, "unknown", ""})
 HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # nothing of these changes by trying again
 
 
@@ -117,12 +118,13 @@ def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> GuardReply:
 
 def restart_helps(*, failure_kind: str, veto: str, findings: frozenset[str]) -> GuardReply:
     """The failure may not recur after a restart; failures of settings and permissions would, and so
-    would one of an unknown kind that came again at the same position after each restart.
+    would one of a record or of an unknown kind that came again at the same position after each
+    restart.
     """
     hopeless = sorted({failure_kind, veto} & HOPELESS_KINDS)
     if hopeless:
         return deny(f"a restart does not help against a failure of kind {hopeless[0]}")
-    if "poison_suspected" in findings and {failure_kind, veto} <= UNCLEAR_KINDS:
+    if "poison_suspected" in findings and {failure_kind, veto} <= RECURRING_KINDS:
         return deny("it failed again at the same position after each restart")
     return allow(f"a failure of kind {failure_kind} may be gone after a restart")
 

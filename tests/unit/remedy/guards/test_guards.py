@@ -234,6 +234,7 @@ ROWS = (
         },
         RESTART,
     ),
+    Row("restart_helps", PLAN, {"failure_kind": "sink_data"}, RESTART),
     Row("harmful", PLAN, {"findings": frozenset({"task_failed"})}, STOP),
 )
 # What is passed by not being asked, or by what it does not know, has tests of its own.
