@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offsetwatch.decode.stack_trace import ExceptionHeader, lines_of
 from offsetwatch.remedy.classify import SKIPPABLE
+from offsetwatch.remedy.classify.error_texts import TEXTS
 from tests.corpus.cases import CORPUS
 
 CATCHES = "org.apache.kafka.connect.runtime.errors.RetryWithToleranceOperator"
@@ -30,12 +31,18 @@ def beginnings(trace: str) -> list[int]:
 
 
 def with_message(trace: str, offset: int, message: str) -> str:
-    """The trace, had the exception that this line begins said something else."""
+    """The trace, had the exception that this line begins said something else.
+
+    Where a server's words count, they come first, and the record is quoted after them.
+    """
     lines, parsed = trace.split("\n"), list(lines_of(trace))
+    header = parsed[offset]
+    if header.name in TEXTS:
+        quoting = f"{lines[offset]} {message}"
+        return "\n".join([*lines[:offset], quoting, *lines[offset + 1 :]])
     after = offset + 1  # what the message had beyond its first line goes with it
     while after < len(lines) - 1 and parsed[after] is None:
         after += 1
-    header = parsed[offset]
     link = "\t" * header.depth + (header.link and f"{header.link}: ")
     head = lines[offset].rstrip("\r") if header.name is None else f"{link}{header.name}: "
     return "\n".join([*lines[:offset], head + message, *lines[after:]])

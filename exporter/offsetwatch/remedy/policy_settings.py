@@ -12,7 +12,12 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from offsetwatch.config.schema import remediation as shape
-from offsetwatch.config.schema.remediation import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES
+from offsetwatch.config.schema.remediation import (
+    SAFE_SINK_CLASSES,
+    SINK_DATA_ERRORS,
+    UNSAFE_SINK_NAMES,
+    is_unsafe_sink,
+)
 from offsetwatch.remedy.classify import may_be_listed
 from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
 from offsetwatch.remedy.model.service_api import Mode
@@ -38,8 +43,9 @@ def build_policy(remedy: shape.RemedyConfig) -> Policy:
         ),
         skip_safe=(*SAFE_SINK_CLASSES, *remedy.skip_safe_sinks),
         skip_unsafe=UNSAFE_SINK_NAMES,
-        sink_data_errors=tuple(
-            (name, tuple(errors)) for name, errors in sorted(remedy.sink_data_errors.items())
+        sink_data_errors=(
+            *SINK_DATA_ERRORS.items(),
+            *((name, tuple(errors)) for name, errors in sorted(remedy.sink_data_errors.items())),
         ),
         failures=remedy.repeat.failures,
         failures_span_s=remedy.repeat.span_s,
@@ -60,15 +66,25 @@ def build_policy(remedy: shape.RemedyConfig) -> Policy:
 
 
 def find_ineffective_data_errors(remedy: shape.RemedyConfig) -> tuple[str, ...]:
-    """Return mistakes of sink_data_errors: exceptions that never mean a bad record alone."""
-    return tuple(
-        f"remedy.sink_data_errors.{sink}[{number}]: {name} has no effect: it also stands for a "
-        "target that is not available, or wraps another cause; name the exception that only a bad "
-        "record causes"
-        for sink, names in sorted(remedy.sink_data_errors.items())
-        for number, name in enumerate(names)
-        if not may_be_listed(name)
-    )
+    """Return mistakes of sink_data_errors: exceptions that never mean a bad record alone, and sinks
+    of which no record is skipped.
+    """
+    mistakes = []
+    for sink, names in sorted(remedy.sink_data_errors.items()):
+        path = f"remedy.sink_data_errors.{sink}"
+        if is_unsafe_sink(sink):
+            mistakes.append(
+                f"{path} has no effect: this sink does not resume at its group's offset, so no "
+                "record of it is skipped; use its own settings for bad records"
+            )
+            continue
+        mistakes.extend(
+            f"{path}[{number}]: {name} has no effect: it also stands for a target that is not "
+            "available, or wraps another cause; name the exception that only a bad record causes"
+            for number, name in enumerate(names)
+            if not may_be_listed(name)
+        )
+    return tuple(mistakes)
 
 
 def _build_window(window: shape.MaintenanceWindowConfig) -> Window:

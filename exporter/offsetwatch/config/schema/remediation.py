@@ -172,7 +172,8 @@ class RemedyConfig(ConfigSection):
     refused."""
     sink_data_errors: dict[JavaClass, list[JavaClass]] = Field(default_factory=dict)
     """By class of sink connector: exceptions of put() that always mean a bad record, and never an
-    unavailable target."""
+    unavailable target. The JDBC sinks of Aiven, Confluent and Debezium have theirs by default (of
+    SQLState 22 and 23). Classes of sinks for which no skip is safe are refused."""
     repeat: RepeatedFailureConfig = RepeatedFailureConfig()
     """When a failing record is poison."""
     alert_before_s: Duration = Field(default=900.0, ge=0.0)
@@ -211,6 +212,22 @@ SAFE_SINK_CLASSES: Final = (
     "io.confluent.connect.jdbc.JdbcSinkConnector",
     "io.aiven.connect.jdbc.JdbcSinkConnector",
 )
+# JDBC's exceptions for SQLState 22 (data) and 23 (integrity constraints), and MySQL's for 22.
+# classify/error_texts.toml has the texts of drivers that throw no such class.
+_JDBC_DATA_ERRORS: Final = (
+    "java.sql.SQLDataException",
+    "java.sql.SQLIntegrityConstraintViolationException",
+    "com.mysql.cj.jdbc.exceptions.MysqlDataTruncation",
+)
+SINK_DATA_ERRORS: Final = {
+    "io.aiven.connect.jdbc.JdbcSinkConnector": _JDBC_DATA_ERRORS,
+    "io.confluent.connect.jdbc.JdbcSinkConnector": _JDBC_DATA_ERRORS,
+    "io.debezium.connector.jdbc.JdbcSinkConnector": (
+        *_JDBC_DATA_ERRORS,
+        "org.hibernate.exception.ConstraintViolationException",
+        "org.hibernate.exception.DataException",
+    ),
+}
 # They resume from what they find in the target, or commit before it is written: an offset that is
 # moved is ignored, or does not show what was delivered. By simple name, for every vendor.
 UNSAFE_SINK_NAMES: Final = (

@@ -1,8 +1,8 @@
 """Classification of a stack trace: the kind of failure, and whether one record may be to blame.
 
 In: a trace as Connect returns it. Out: a kind of failure, or UNKNOWN. Classes and calls decide, and
-never a message: messages quote records, and whoever writes a record can make up lines that look
-like classes and calls. A made-up line can only forbid a skip:
+no message but a server's own words (error_texts.py): messages quote records, and whoever writes a
+record can make up lines that look like classes and calls. A made-up line can only forbid a skip:
 
 * What forbids counts wherever it is. No message can remove a line of Java's (stack_trace.py),
   so a class that forbids is found whatever is written around it.
@@ -39,6 +39,7 @@ from offsetwatch.decode.stack_trace import (
     find_origin,
     lines_of,
 )
+from offsetwatch.remedy.classify.error_texts import rename_by_text
 from offsetwatch.remedy.classify.trace_meanings import (
     CONVERTER,
     POLL,
@@ -163,10 +164,11 @@ def classify(trace: str, sink_data: frozenset[str] = frozenset()) -> Failure | N
     root = _find_root(lines) if _is_whole(trace, lines) and len(chain) <= CHAIN_MAX else None
     stage = stage_of(frames) if root is None else root.stage
     listed = sink_data if root is not None and stage == PUT else frozenset()
-    veto = _find_veto(lines, stage, listed)
+    renamed = rename_by_text(trace[:TRACE_CHARS_MAX].split("\n"), lines)
+    veto = _find_veto(renamed, stage, listed)
     kind = veto
     if kind is None and root is not None:
-        kind = _find_kind(lines, root, listed)
+        kind = _find_kind(renamed, root, listed)
     if stage == CONVERTER:
         stage = converter_stage_of(frames)
     chain = chain[:CHAIN_MAX]

@@ -12,11 +12,13 @@ import pytest
 from offsetwatch.config import parse
 from offsetwatch.config.schema.remediation import (
     SAFE_SINK_CLASSES,
+    SINK_DATA_ERRORS,
     UNSAFE_SINK_NAMES,
     RemedyConfig,
     is_unsafe_sink,
 )
 from offsetwatch.model.findings import FindingName
+from offsetwatch.remedy.classify import may_be_listed
 from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import (
@@ -177,6 +179,17 @@ def test_data_errors_are_those_of_the_class():
     assert policy.data_errors("e.F") == frozenset()
 
 
+def test_the_jdbc_sinks_have_the_exceptions_of_bad_data_by_default():
+    aiven = "io.aiven.connect.jdbc.JdbcSinkConnector"
+    policy = configured(sink_data_errors={aiven: ["x.Y"]})
+    assert policy.data_errors(aiven) == {"x.Y", *SINK_DATA_ERRORS[aiven]}
+    for name, errors in SINK_DATA_ERRORS.items():
+        assert policy.data_errors(name) >= set(errors)
+        assert "java.sql.SQLDataException" in errors
+        assert all(map(may_be_listed, errors))
+        assert not is_unsafe_sink(name)
+
+
 def test_an_exception_that_never_means_a_bad_record_alone_is_named():
     sink = "io.aiven.connect.jdbc.JdbcSinkConnector"
     remedy = RemedyConfig(
@@ -190,6 +203,13 @@ def test_an_exception_that_never_means_a_bad_record_alone_is_named():
     assert second.startswith(
         f"remedy.sink_data_errors.{sink}[1]: java.sql.SQLException has no effect: "
     )
+
+
+@pytest.mark.parametrize("sink", ["com.example.SnowflakeSinkConnector", "S3SinkConnector"])
+def test_what_a_sink_throws_of_which_no_record_is_skipped_has_no_effect(sink):
+    remedy = RemedyConfig(sink_data_errors={sink: ["com.example.BadRow", "java.sql.SQLException"]})
+    (mistake,) = find_ineffective_data_errors(remedy)
+    assert mistake.startswith(f"remedy.sink_data_errors.{sink} has no effect: ")
 
 
 def test_what_may_stop_a_connector_is_something_that_can_be_found():
@@ -465,7 +485,7 @@ def test_a_clock_of_which_nothing_is_said_is_that_of_utc():
 def test_a_rule_and_a_policy_of_which_nothing_is_said_are_what_configuration_means_by_nothing():
     inputs = configured()
     plain = Policy()
-    known = {"skip_safe", "skip_unsafe", "stop_file", "stop_on"}
+    known = {"skip_safe", "skip_unsafe", "sink_data_errors", "stop_file", "stop_on"}
     for name in {field.name for field in fields(Policy)} - known:
         assert getattr(plain, name) == getattr(inputs, name), name
     assert not Rule("lab", ("a",), ("stop",)).unmanaged
