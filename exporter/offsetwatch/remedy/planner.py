@@ -38,7 +38,7 @@ from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.guard_answer import GuardAnswer, Stage, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
-from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
 from offsetwatch.state.snapshot import Snapshot
 
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
@@ -132,9 +132,14 @@ class Planner:
         failure, incident = case.failure, case.incident
         if incident is None or failure is None or failure.kind is not FailureKind.UNKNOWN:
             return ()
-        is_sink = case.key in self._snapshot().index.sink_groups
+        index = self._snapshot().index
         repeated = self._collector.failures(incident) >= self._policy.failures
-        return recommend_for_sink(failure.stage) if is_sink and repeated else ()
+        if case.key not in index.sink_groups or not repeated:
+            return ()
+        view = index.connectors.get(case.key)
+        class_name = "" if view is None else view.class_name
+        skippable = classify_sink(self._policy, class_name) is not SinkProfile.UNSAFE
+        return recommend_for_sink(failure.stage, class_name, skippable=skippable)
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""

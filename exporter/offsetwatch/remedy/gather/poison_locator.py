@@ -231,6 +231,7 @@ class PoisonLocator:
             return NoIdentification("cluster_unknown", "its Kafka cluster is not configured here")
         connect = self._connects[case.connect]
         facts = read_sink_facts(now.config, read_worker_settings(connect.worker_properties_file))
+        profile = classify_sink(self._policy, view.class_name)
         run = None if case.incident is None else case.incident.worst
         key = (case.connect, case.connector)
         config = compute_config_sha256(case.connector, now.config)
@@ -257,11 +258,13 @@ class PoisonLocator:
             partitions=tuple(partitions),
             facts=facts,
             failures_alone=failures if facts.batch_max == 1 else 0,
-            put_at_once=classify_sink(self._policy, view.class_name) is SinkProfile.SAFE,
+            put_at_once=profile is SinkProfile.SAFE,
             log=read_log_end(connect.worker_logs) if facts.logs_records else None,
             topics=sink.topics,
             letters_kafka=connect.kafka,  # unless a worker is told otherwise
             connect_version=_version_of(now),
+            class_name=view.class_name,
+            skippable=profile is not SinkProfile.UNSAFE,
         )
 
     def _build_mirror_subject(

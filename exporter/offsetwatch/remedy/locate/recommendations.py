@@ -22,6 +22,36 @@ ERRANT_RECORDS: Final = (
     "If this sink reports bad records (ErrantRecordReporter, its documentation says so), "
     "errors.tolerance=all with errors.deadletterqueue.topic.name puts them aside."
 )
+REPORTED_RECORDS: Final = (
+    "Set errors.tolerance=all and errors.deadletterqueue.topic.name: this sink puts records aside "
+    "that its target refuses."
+)
+# By class: what it has for records that its target refuses, by its documentation or its code.
+# Empty: nothing.
+SINK_SETTINGS: Final = {
+    "com.clickhouse.kafka.connect.ClickHouseSinkConnector": REPORTED_RECORDS,
+    "com.mongodb.kafka.connect.MongoSinkConnector": (
+        "Set mongo.errors.tolerance=all and errors.deadletterqueue.topic.name: this sink puts "
+        "documents aside that MongoDB refuses."
+    ),
+    "com.snowflake.kafka.connector.SnowflakeSinkConnector": REPORTED_RECORDS,
+    "com.wepay.kafka.connect.bigquery.BigQuerySinkConnector": REPORTED_RECORDS,
+    "io.aiven.connect.jdbc.JdbcSinkConnector": "",
+    "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector": (
+        "Set behavior.on.malformed.documents=report or warn, and behavior.on.version.conflict for "
+        "conflicts of versions: this sink then passes over documents that OpenSearch refuses."
+    ),
+    "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector": (
+        "Set behavior.on.malformed.documents=warn: this sink then passes over documents that "
+        "Elasticsearch refuses; errors.deadletterqueue.topic.name puts them aside."
+    ),
+    "io.confluent.connect.http.HttpSinkConnector": (
+        "Set behavior.on.error=log and reporter.error.topic.name: this sink then writes requests "
+        "there that the service refuses."
+    ),
+    "io.confluent.connect.jdbc.JdbcSinkConnector": REPORTED_RECORDS,
+    "io.confluent.connect.s3.S3SinkConnector": REPORTED_RECORDS,
+}
 SHOW_RECORDS: Final = (
     "Set errors.log.enable=true and errors.log.include.messages=true: the worker's log then names "
     "the topic, partition and offset of each record that fails."
@@ -81,11 +111,17 @@ ASK_THE_CONNECTOR: Final = (
 )
 
 
-def recommend_for_sink(stage: str | None) -> tuple[str, ...]:
-    """Return the recommendations for a sink that fails at this stage."""
-    if stage == PUT:
-        return (ERRANT_RECORDS, ONE_AT_A_TIME)
-    return (DEAD_LETTERS, SHOW_RECORDS)
+def recommend_for_sink(
+    stage: str | None, class_name: str = "", *, skippable: bool = True
+) -> tuple[str, ...]:
+    """Return the recommendations for a sink of this class that fails at this stage.
+
+    `skippable` is whether a record of it may be skipped: to identify one is no use otherwise.
+    """
+    if stage != PUT:
+        return (DEAD_LETTERS, SHOW_RECORDS)
+    settings = SINK_SETTINGS.get(class_name, ERRANT_RECORDS)
+    return (*([settings] if settings else []), *([ONE_AT_A_TIME] if skippable else []))
 
 
 def recommend_for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:

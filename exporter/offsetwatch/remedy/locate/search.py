@@ -229,6 +229,8 @@ class SinkSubject:
     put_at_once     what put() throws is about the records that it was given: nothing is buffered
     log             the end of its worker's log, if there is one
     topics          that it is configured to read, besides those of its partitions
+    class_name      as in connector.class
+    skippable       it resumes at its group's offset, or that is unknown
     """
 
     connector: str
@@ -242,6 +244,8 @@ class SinkSubject:
     topics: frozenset[str] = frozenset()
     letters_kafka: str | None = None
     connect_version: tuple[int, ...] | None = None
+    class_name: str = ""
+    skippable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

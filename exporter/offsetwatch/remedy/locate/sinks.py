@@ -305,7 +305,9 @@ class _Search:
         self._uncommitted = uncommitted
         self._converters = find_converter_stages(self._stage)
         self._decoded = decode_suspects(suspects, self._facts, self._stage)
-        self._recommend = recommendations.recommend_for_sink(self._stage)
+        self._recommend = recommendations.recommend_for_sink(
+            self._stage, subject.class_name, skippable=subject.skippable
+        )
 
     def answer(self) -> SearchAnswer:
         """Return the record that all methods name, if its offset is the committed one."""

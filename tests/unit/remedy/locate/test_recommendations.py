@@ -35,3 +35,28 @@ def test_what_put_throws_only_the_sink_itself_can_put_aside(
     stage: str | None, remedies: tuple[str, ...]
 ) -> None:
     assert recommendations.recommend_for_sink(stage) == remedies
+
+
+@pytest.mark.parametrize(
+    ("class_name", "skippable", "remedies"),
+    [
+        (
+            "io.confluent.connect.jdbc.JdbcSinkConnector",
+            True,
+            (recommendations.REPORTED_RECORDS, recommendations.ONE_AT_A_TIME),
+        ),
+        ("io.aiven.connect.jdbc.JdbcSinkConnector", True, (recommendations.ONE_AT_A_TIME,)),
+        ("io.confluent.connect.s3.S3SinkConnector", False, (recommendations.REPORTED_RECORDS,)),
+        ("com.example.GcsSinkConnector", False, (recommendations.ERRANT_RECORDS,)),
+    ],
+)
+def test_a_sink_that_is_known_gets_its_own_settings_and_none_that_lead_to_a_refusal(
+    class_name: str, skippable: bool, remedies: tuple[str, ...]
+) -> None:
+    found = recommendations.recommend_for_sink("put", class_name, skippable=skippable)
+    assert found == remedies
+
+
+def test_settings_of_sinks_are_sentences_that_name_a_setting() -> None:
+    for said in recommendations.SINK_SETTINGS.values():
+        assert said == "" or ("=" in said and said.endswith("."))
