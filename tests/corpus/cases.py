@@ -18,6 +18,8 @@ class Case:
     says: FailureKind
     stage: str
     listed: frozenset[str]
+    thread: str = ""
+    restart: str = ""
 
     @property
     def is_poison(self) -> bool:
@@ -34,7 +36,9 @@ def _case(name: str, lines: list[str]) -> Case:
     while lines and lines[0].startswith("# "):
         key, _, value = lines.pop(0).removeprefix("# ").partition(": ")
         marks[key] = value
-    unknown = set(marks) - {"truth", "says", "stage", "listed", "of", "ends", "why"}
+    unknown = set(marks) - {
+        *("truth", "says", "stage", "listed", "of", "ends", "from", "restart", "why"),
+    }
     assert not unknown, (name, unknown)
     ends = marks.get("ends", "")
     assert ends in {"", "crlf", "cut"}, name
@@ -47,6 +51,8 @@ def _case(name: str, lines: list[str]) -> Case:
         says=FailureKind(marks.get("says", truth)),
         stage=marks["stage"],
         listed=frozenset(marks.get("listed", "").split()),
+        thread=marks.get("from", ""),
+        restart=marks.get("restart", ""),
     )
 
 

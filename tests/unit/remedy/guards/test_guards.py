@@ -9,12 +9,20 @@ from typing import Any, NamedTuple
 import pytest
 
 from offsetwatch.remedy import guards
-from offsetwatch.remedy.guards import GuardReach, GuardResult, Permission, Stage, daemon
+from offsetwatch.remedy.guards import (
+    GuardReach,
+    GuardResult,
+    Permission,
+    Stage,
+    daemon,
+    evidence,
+)
 from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
 from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import MassFailure, Policy, Window
 from offsetwatch.remedy.model.service_api import Breaker, Mode
+from tests.corpus.cases import CORPUS
 from tests.unit.remedy.permitting_facts import (
     APPROVED,
     CONNECT,
@@ -636,3 +644,17 @@ def test_what_was_read_by_a_clock_that_is_a_second_ahead_was_read_now():
     for stage, base in ((ADMIT, facts), (ALTER, build_standing_facts)):
         ahead = base(read_at=NOW + 1.0, bounds_read_at=NOW + 1.0, stopped_at=NOW + 1.0)
         assert against(guards.evaluate(ahead, POLICY, stage, by_person=False)) == {}
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CORPUS if case.thread], ids=lambda case: case.name
+)
+def test_another_restart_is_proposed_only_for_what_may_pass(case):
+    """Of failures that came again at the same position, as public threads report them."""
+    failure = case.classified()
+    result, _ = evidence.restart_helps(
+        failure_kind=failure.kind.value,
+        veto="" if failure.veto is None else failure.veto.value,
+        findings=frozenset({"poison_suspected"}),
+    )
+    assert case.restart == ("may help" if result is GuardResult.PASS else "no")
