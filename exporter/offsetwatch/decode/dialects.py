@@ -205,6 +205,7 @@ _DIALECTS_BY_ALIAS = {
     for simple in [name.rpartition(".")[2]]
     for alias in (name, simple, simple.removesuffix("Connector"))
 }
+_TABLE_COUNTER = "transaction_data_collection_order_"  # TransactionContext
 _MIRROR_DIALECTS = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
 
 
@@ -329,12 +330,17 @@ def select_positions(
     """Return the numbers of an offset that are positions in its source.
 
     No position is negative: Debezium's MongoDB connector writes -1 for one that it does not know.
+    Where the class is not known, every number may be one, except what Debezium's connectors count
+    of each table in a transaction: the names of tables would become labels.
     """
     if offset is None:
         return ()
-    names = DIALECTS[dialect].numbers
+    known = DIALECTS[dialect]
+    if known.alone:
+        return offset.numbers  # of nearly every one
+    names = known.numbers
     if names is None:
-        return offset.numbers
+        return tuple(item for item in offset.numbers if not item[0].startswith(_TABLE_COUNTER))
     return tuple(item for item in offset.numbers if item[0] in names and item[1] >= 0)
 
 

@@ -825,6 +825,13 @@ def test_only_positions_of_a_known_class_are_positions(dialect, names):
     assert select_positions(dialect, None) == ()
 
 
+@pytest.mark.parametrize("dialect", ["generic", "unknown", "debezium_postgres"])
+def test_a_counter_of_a_table_in_a_transaction_is_no_position_of_any_class(dialect):
+    counter = {"transaction_data_collection_order_public.orders": 2}
+    assert select_positions(dialect, offset(lsn=300, **counter)) == (("lsn", 300),)
+    assert select_positions(dialect, offset(scn="300", **counter)) == ()
+
+
 def test_a_position_that_the_connector_does_not_know_is_none():
     offset_of_a_token = offset(sec=-1, ord=-1, resume_token="82")
     assert select_positions("debezium_mongodb", offset_of_a_token) == ()
