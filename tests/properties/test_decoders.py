@@ -226,13 +226,41 @@ def test_the_fields_of_a_value_say_what_its_offset_says(raw):
         assert read_event_time_from_fields(dialect, fields) == read_event_time(name, offset)
 
 
+def build_vgtid(shards: list[tuple[int, int]]) -> str:
+    server = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    return json.dumps(
+        [
+            {"keyspace": "k", "shard": str(shard), "gtid": f"MySQL56/{server}:1-{number + 1}"}
+            for shard, number in shards
+        ]
+    )
+
+
 # Few numbers, so that places meet.
 SMALL = st.integers(0, 3)
+LSN = SMALL.map(lambda n: f"0000000{n}:00000001:0001")
+SNAPSHOT = {
+    "snapshot": st.sampled_from([True, False, "true", "last", "INITIAL", "INCREMENTAL"]),
+    "snapshot_completed": st.sampled_from([True, False, "true"]),
+}
 OFFSETS = {
     "mirror_source": {"offset": SMALL},
     "file_stream": {"position": SMALL},
     "jdbc": {"timestamp": SMALL, "timestamp_nanos": SMALL, "incrementing": SMALL},
-    "debezium_mongodb": {"sec": SMALL, "ord": SMALL},
+    "debezium_mongodb": {"sec": st.integers(-1, 3), "ord": st.integers(-1, 3)},
+    "debezium_sqlserver": {
+        "commit_lsn": LSN,
+        "change_lsn": st.one_of(LSN, st.sampled_from(["NULL", None])),
+        "event_serial_no": SMALL,
+        **SNAPSHOT,
+    },
+    "debezium_oracle": {
+        "scn": SMALL.map(str),
+        "commit_scn": st.sampled_from([None, 1, "1", "2:1:a", "3:1:b", "3:1:b,2:2:c", "x"]),
+        "snapshot_scn": st.just("1"),
+        **SNAPSHOT,
+    },
+    "debezium_vitess": {"vgtid": st.lists(st.tuples(SMALL, SMALL), max_size=2).map(build_vgtid)},
     "debezium": {
         "file": st.sampled_from(["bin.9", "bin.10", "log.1"]),
         "pos": SMALL,
@@ -240,7 +268,7 @@ OFFSETS = {
         "lsn": SMALL,
         "lsn_commit": SMALL,
         "scn": SMALL.map(str),
-        "commit_lsn": SMALL.map(lambda n: f"0000000{n}:00000001:0001"),
+        "commit_lsn": LSN,
         "event_serial_no": SMALL,
         "snapshot": st.just(value=True),
     },
