@@ -131,6 +131,8 @@ def test_transactions_of_several_domains_and_servers_add_up():
     end = mysql(f"{ONE}:1-10,{TWO}:1-4:x:1-2", mariadb=False)
     servers = measure_mysql({"gtids": f"{ONE}:1-7,{TWO}:1-4"}, end, None)
     assert servers.end - servers.position == 5
+    failover = measure_mysql({"gtids": "0-1-5,0-2-7"}, mysql("0-2-9"), None)
+    assert (failover.end - failover.position, failover.mismatch) == (2, None)
 
 
 def test_gtids_of_a_server_that_is_unknown_here_are_a_mismatch():
