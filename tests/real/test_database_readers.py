@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -26,6 +27,8 @@ from offsetwatch.model.source_ends import (
     SourceEndRequest,
     SqlEnd,
 )
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.gather.source_logs import SourceLog
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
@@ -298,3 +301,53 @@ def _greatest(database: str) -> str:
     if database == "mariadb":
         of_time = "unix_timestamp(max(written_at))"
     return f"select max(id), {of_time} from {ORDERS}"
+
+
+THINGS = {
+    "postgresql": [
+        ("id", "bigint", "9007199254740993", "BIGINT", 9007199254740993),
+        ("price", "numeric(12,2)", "12.50", "NUMERIC(12, 2)", "12.50"),
+        ("day", "date", "'2026-11-30'", "DATE", "2026-11-30"),
+        ("at", "timestamptz", "'2026-11-30T01:02:03Z'", "TIMESTAMP WITH TIME ZONE",
+         "2026-11-30T01:02:03Z"),
+        ("raw", "bytea", r"'\x00ff'", "BYTEA", "AP8="),
+        ("doc", "jsonb", """'{"a": [1]}'""", "JSONB", {"a": [1]}),
+        ("net", "int4range", "'[1,2)'", "INT4RANGE", "[1, 2)"),
+        ("none", "text", "null", "TEXT", None),
+        ("number", "double precision", "'NaN'", "DOUBLE PRECISION", "nan"),
+    ],
+    "mariadb": [
+        ("id", "bigint unsigned", "9007199254740993", "BIGINT(20) UNSIGNED", 9007199254740993),
+        ("price", "decimal(12,2)", "12.50", "DECIMAL(12, 2)", "12.50"),
+        ("day", "date", "'2026-11-30'", "DATE", "2026-11-30"),
+        ("at", "datetime(6)", "'2026-11-30 01:02:03'", "DATETIME(6)", "2026-11-30T01:02:03"),
+        ("raw", "blob", "x'00ff'", "BLOB", "AP8="),
+        ("none", "text", "null", "TEXT", None),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"])
+def test_a_row_is_read_whole_with_the_types_of_its_columns(
+    request: pytest.FixtureRequest, database: str
+) -> None:
+    server: DatabaseServer = request.getfixturevalue(database)
+    things = THINGS[database]
+    server.query(f"create table things ({', '.join(f'{row[0]} {row[1]}' for row in things)})")
+    server.query(f"insert into things values ({', '.join(row[2] for row in things)})")
+    document = {
+        "name": "shop",
+        "kind": "sql",
+        "dsn": server.url(ADMINISTRATOR),
+        "connectors": [{"connect": "lab"}],
+    }
+    with SourceLog(Source.model_validate(document)) as log:
+        partition = TopicPartition("things(id)", 0)
+        first, second = (log.window(partition, 7, count_max=2) for _ in range(2))
+    assert first == second
+    (record,) = first.records
+    assert (record.offset, first.next_offset) == (9007199254740993, 9007199254740994)
+    columns = json.loads(record.value or b"")["columns"]
+    assert [tuple(column.values()) for column in columns] == [
+        (name, type_name, value) for name, _, _, type_name, value in things
+    ]

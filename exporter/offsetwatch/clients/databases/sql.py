@@ -124,11 +124,17 @@ class SqlReader:
     ) -> list[tuple[str, str]]:
         """Return names and types of a table's columns, in their order."""
         *schema, table = query.table.split(".")
-        inspect = import_library(self._source, _LIBRARY).inspect
+        library = import_library(self._source, _LIBRARY)
+
+        def format_type(type_: Any) -> str:
+            if isinstance(type_, library.types.NullType):
+                return "unknown"  # to SQLAlchemy
+            return str(type_.compile(dialect=connection.dialect))
 
         def read() -> list[tuple[str, str]]:
-            columns = inspect(connection).get_columns(table, schema=schema[-1] if schema else None)
-            return [(column["name"], str(column["type"])) for column in columns]
+            inspector = library.inspect(connection)
+            columns = inspector.get_columns(table, schema=schema[-1] if schema else None)
+            return [(column["name"], format_type(column["type"])) for column in columns]
 
         return self._attempt(read)
 
