@@ -105,7 +105,8 @@ def plan_create() -> None:
     if a guard denies its start.
 
     `skip` skips the one record between the offset that is committed and the one that is given: of a
-    sink that is the offset after the record, of MirrorMaker 2 the record's own.
+    sink and of FileStream that is the offset after the record or line, of MirrorMaker 2 and JDBC
+    that of the record or row itself.
     """
 
 
