@@ -3,7 +3,6 @@ Who stands around a daemon of guarded remediation that is killed: people who pro
 read, approve what is proposed, and start again what has failed.
 """
 
-import json
 import threading
 import time
 from collections import Counter
@@ -15,14 +14,14 @@ from lab.cluster.lab import Lab
 from lab.errors import LabError
 from lab.kills import journal_reader
 from lab.kills.journal_reader import JournalReader, Plan
+from lab.kills.poisoned_connectors import JsonSink, NumberSource, Poisoned
 from lab.product.offsetwatch import Product
-from lab.stories import cluster_actions, sinks
-from lab.stories.sinks import NOT_JSON, Sink
+from lab.stories.sinks import Sink
 from lab.waiting import NotYet
 
 # Two: where a third fails alike within ten minutes, or goes down with its worker, nothing is
 # skipped for a while, and that is as it should be.
-POISONED: Final = ("kills-a", "kills-b")
+SINK, SOURCE = "kills-a", "kills-b"
 # So far apart two bad records are two accidents; closer they would open the breaker.
 BEHIND: Final = 120
 RESTARTS_S: Final = 4.0
@@ -49,12 +48,15 @@ class Operator:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="lab-person", daemon=True)
         self.broken: str | None = None
-        self.sinks = {name: Sink(lab, name) for name in POISONED}
+        self.poisoned: dict[str, Poisoned] = {
+            SINK: JsonSink(Sink(lab, SINK)),
+            SOURCE: NumberSource(lab, SOURCE),
+        }
 
     def start(self) -> None:
-        """All sinks have taken their first records when this returns."""
-        for name, sink in self.sinks.items():
-            sinks.begin(sink, records=BEHIND)
+        """All have taken their first records when this returns."""
+        for name, poisoned in self.poisoned.items():
+            poisoned.begin(BEHIND)
             self.good[name] = BEHIND
         self._thread.start()
 
@@ -64,28 +66,25 @@ class Operator:
         if self._thread.ident is not None:
             self._thread.join(VERB_S_MAX)
 
-    def _produce(self, sink: Sink) -> None:
-        """One that cannot be read, and good ones behind it."""
-        first = self.good[sink.name]
-        good = [json.dumps({"n": number}) for number in range(first, first + BEHIND)]
-        self.bad.add((sink.topic, cluster_actions.bounds(sink.lab.east, sink.topic)[1]))
-        self.good[sink.name] += BEHIND
-        cluster_actions.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *good])
+    def _grow(self, name: str, n: int) -> None:
+        first = self.good[name]
+        self.good[name] += n
+        self.poisoned[name].grow(first, n)
 
     def _work(self) -> None:
         try:
             while not self._over.wait(0.5):
                 self._told.refresh()
-                for name in POISONED:
+                for name, poisoned in self.poisoned.items():
                     # No worker answers, or one that has just started does not know it all yet.
                     with suppress(LabError, NotYet):
-                        self._see_to(self.sinks[name])
+                        self._see_to(name, poisoned)
         except Exception as exc:
             self.broken = f"{type(exc).__name__}: {exc}"
             raise
 
-    def _see_to(self, sink: Sink) -> None:
-        name = sink.connector
+    def _see_to(self, key: str, poisoned: Poisoned) -> None:
+        name = poisoned.connector
         for plan in self._told.of(name, journal_reader.PARKED, journal_reader.ENDED):
             if plan.stands == journal_reader.PARKED or plan.ending == INEFFECTIVE:
                 self._decide(plan)
@@ -101,9 +100,11 @@ class Operator:
         if "FAILED" in states and time.monotonic() - self._restarted.get(name, 0.0) > RESTARTS_S:
             self._restarted[name] = time.monotonic()
             self._lab.restart(name)
-        end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
-        if self.more and states == ["RUNNING", "RUNNING"] and sink.committed() == end:
-            self._produce(sink)
+            self._grow(key, 1)  # what waits grows, as it does in earnest
+        running = states == ["RUNNING", "RUNNING"]
+        if self.more and running and poisoned.committed() == poisoned.end():
+            self.bad.add(poisoned.poison())
+            self._grow(key, BEHIND)
 
     def _decide(self, plan: Plan) -> None:
         """What the daemon leaves to a person: have it gone on with once, and close the breaker."""

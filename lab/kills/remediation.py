@@ -3,12 +3,13 @@ Seeded kills inside plans of guarded remediation: is anything lost, or left stop
 
     python -m lab.kills.remediation --seed 7 --kills 10 --workers 2
 
-Two sinks are given a record that they cannot read, again and again, each with good ones behind it.
+A sink and a source are given a record that they cannot process, again and again, with good ones
+behind it.
 The daemon proposes to skip it, a person approves that, and while the plan is carried out the daemon
 or the Connect worker is killed (SIGKILL) at a moment that the seed draws and the journal shows to
-have come. What is killed is started again and not helped further. Afterwards what the sinks have
-written and what stands in quarantine must be what was produced, no record in neither of them; every
-connector runs; no plan is open; the journal verifies.
+have come. What is killed is started again and not helped further. Afterwards what they have
+delivered and what stands in quarantine must be what was produced, no record in neither of them;
+every connector runs; no plan is open; the journal verifies.
 """
 
 import json
@@ -33,7 +34,6 @@ from lab.kills.operators import VERB_S_MAX, Operator
 from lab.kills.seeded_kills import commit, counts
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
-from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
 DAEMON, WORKER = "daemon", "worker"
@@ -55,6 +55,7 @@ tick_s: 0.2
 ends_s: 1.0
 judge: {{interval_s: 2}}
 state_dir: {state}
+sources: [{{name: files, kind: file, interval: 1s, connectors: [{{connect: lab}}]}}]
 remedy:
   mode: propose
   repeat: {{failures: 2, span_s: 0, restarts: 1}}
@@ -148,12 +149,13 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Re
     began = time.monotonic()
     report = Report(seed=seed, commit=commit())
     state = directory / "state"
+    worker = (lab.directory / WORKERS[0]).with_suffix(".properties")
     product = Product(
         lab,
         directory=directory,
         port=free_port(),
         extra=EXTRA.format(state=state),
-        connect_extra=POLL,
+        connect_extra=f"{POLL}, worker_properties_file: {worker}",
     )
     person = Operator(lab, product, state)
     try:
@@ -291,13 +293,13 @@ class _Arena:
         plans = [plan for plan in self._told.plans.values() if plan.stands in _AT_WORK]
         if plans:
             raise NotYet(str([(plan.connector, plan.phase, plan.said[-1:]) for plan in plans]))
-        for sink in self._person.sinks.values():
-            status = self._lab.status(sink.connector)
+        for poisoned in self._person.poisoned.values():
+            status = self._lab.status(poisoned.connector)
             states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
-            end, committed = cluster_actions.bounds(self._lab.east, sink.topic)[1], sink.committed()
+            end, committed = poisoned.end(), poisoned.committed()
             if states != ["RUNNING", "RUNNING"] or committed != end:
                 last = [(plan.phase, plan.said[-1:]) for plan in self._told.plans.values()][-2:]
-                raise NotYet(f"{sink.connector} {states} at {committed} of {end}; {last}")
+                raise NotYet(f"{poisoned.connector} {states} at {committed} of {end}; {last}")
 
     def judge(self) -> None:
         """What was produced against what was written and what was set aside."""
@@ -308,13 +310,8 @@ class _Arena:
             report,
             bad=person.bad,
             aside={(row["topic"], row["offset"]) for row in rows},
-            meant={
-                name: {f"{{n={number}}}" for number in range(count)}
-                for name, count in person.good.items()
-            },
-            written={
-                name: set(sink.path.read_text().splitlines()) for name, sink in person.sinks.items()
-            },
+            meant={name: person.poisoned[name].meant(n) for name, n in person.good.items()},
+            written={name: poisoned.came() for name, poisoned in person.poisoned.items()},
         )
         report.ended.update(plan.ending for plan in self._told.plans.values() if plan.ending)
         # Each raises for another exit status than 0: an open plan, a journal that does not verify.

@@ -1,0 +1,157 @@
+"""
+Connectors that are given a record which they cannot process, with good ones behind it: a sink, and
+a source that reads a file.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from lab.cluster.connector_configs import Config, file_source
+from lab.cluster.lab import Lab
+from lab.kills import sample_connectors
+from lab.stories import cluster_actions, sinks
+from lab.stories.sinks import NOT_JSON, Sink
+from lab.waiting import NotYet, until
+
+BEGIN_S_MAX: Final = 120.0
+
+
+class Poisoned(Protocol):
+    """A connector that counts what it is given."""
+
+    @property
+    def connector(self) -> str:
+        """Its name."""
+
+    def begin(self, n: int) -> None:
+        """Create it; it has taken its first records when this returns."""
+
+    def grow(self, first: int, n: int) -> None:
+        """Give it good records of these numbers."""
+
+    def poison(self) -> tuple[str, int]:
+        """Give it a record that it cannot process: its topic in quarantine, and its offset."""
+
+    def end(self) -> int:
+        """Position after the last record."""
+
+    def committed(self) -> int | None:
+        """Position after the last record that is committed."""
+
+    def came(self) -> set[str]:
+        """What came out of it."""
+
+    def meant(self, n: int) -> set[str]:
+        """What is to come out of it if so many good records were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSink:
+    """A sink that expects JSON."""
+
+    sink: Sink
+
+    @property
+    def connector(self) -> str:
+        """See Poisoned."""
+        return self.sink.connector
+
+    def begin(self, n: int) -> None:
+        """See Poisoned."""
+        sinks.begin(self.sink, records=n)
+
+    def grow(self, first: int, n: int) -> None:
+        """See Poisoned."""
+        texts = [json.dumps({"n": number}) for number in range(first, first + n)]
+        cluster_actions.produce_texts(self.sink.lab.east, self.sink.topic, texts)
+
+    def poison(self) -> tuple[str, int]:
+        """See Poisoned."""
+        offset = self.end()
+        cluster_actions.produce_texts(self.sink.lab.east, self.sink.topic, [NOT_JSON])
+        return self.sink.topic, offset
+
+    def end(self) -> int:
+        """See Poisoned."""
+        return cluster_actions.bounds(self.sink.lab.east, self.sink.topic)[1]
+
+    def committed(self) -> int | None:
+        """See Poisoned."""
+        return self.sink.committed()
+
+    def came(self) -> set[str]:
+        """See Poisoned."""
+        return set(self.sink.path.read_text().splitlines())
+
+    def meant(self, n: int) -> set[str]:
+        """See Poisoned."""
+        return {f"{{n={number}}}" for number in range(n)}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSource:
+    """A FileStream source whose transform expects numbers."""
+
+    lab: Lab
+    name: str
+
+    @property
+    def connector(self) -> str:
+        """See Poisoned."""
+        return f"{self.name}-source"
+
+    @property
+    def path(self) -> Path:
+        """The file that it reads."""
+        return self.lab.directory / f"{self.name}.in"
+
+    def config(self) -> Config:
+        """As it is created."""
+        return {
+            **file_source(self.path, topic=self.name),
+            "transforms": "cast",
+            "transforms.cast.type": "org.apache.kafka.connect.transforms.Cast$Value",
+            "transforms.cast.spec": "int32",
+        }
+
+    def begin(self, n: int) -> None:
+        """See Poisoned."""
+        self.lab.create_topic("east", self.name)
+        self.grow(0, n)
+        self.lab.create(self.connector, self.config())
+
+        def check() -> None:
+            if len(self.came()) < n or self.committed() != self.end():
+                raise NotYet(f"{self.committed()} of {self.end()}")
+
+        until(f"{self.connector} has begun", check, timeout_s=BEGIN_S_MAX)
+
+    def grow(self, first: int, n: int) -> None:
+        """See Poisoned."""
+        with self.path.open("a") as lines:
+            lines.writelines(f"{number}\n" for number in range(first, first + n))
+
+    def poison(self) -> tuple[str, int]:
+        """See Poisoned."""
+        with self.path.open("a") as lines:
+            lines.write("no number\n")
+        return str(self.path), self.end() - 1
+
+    def end(self) -> int:
+        """See Poisoned."""
+        return self.path.stat().st_size
+
+    def committed(self) -> int | None:
+        """See Poisoned."""
+        pairs = self.lab.offsets(self.connector)
+        return next((int(pair["offset"]["position"]) for pair in pairs), None)
+
+    def came(self) -> set[str]:
+        """See Poisoned."""
+        return set(sample_connectors.records(self.lab.east, self.name).get(0, []))
+
+    def meant(self, n: int) -> set[str]:
+        """See Poisoned."""
+        return {str(number) for number in range(n)}
