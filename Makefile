@@ -6,7 +6,7 @@
 #   make test                  each push: all that needs no JVM; on real Kafka, Connect, MM2 and Spark the main job, lag, failover, stories, skips and a kill (20 minutes on two cores)
 #   make full                  make test, and the rest: every story, kill, version and layout, images, a Kubernetes API server (100 minutes)
 #   make rest SIXTH=n          one sixth of what make full has beside make test, 1 to 6; CI runs one after each make test (10 minutes)
-#   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, an hour of hostile worlds, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, properties at length
+#   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, an hour of hostile worlds, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, offsets changed over databases, properties at length
 #   make bench                 figures as ratios against a named baseline in the same run
 #   make bench-history         decoded history at 0.70 of the speed of raw bytes, and how soon it is there; the audit of a mirror at 0.60 of reading it
 #   make profile              what the time goes to: of the edge with 100,000 source partitions, of the pipeline over 5 million commits
@@ -127,7 +127,7 @@ buildah:
 		|| { apt-get -q update && apt-get -q install -y --no-install-recommends buildah mmdebstrap; } \
 		|| { echo "the tests of the images need buildah: apt-get install buildah mmdebstrap"; exit 1; }
 
-proofs: $(STAMP)
+proofs: $(STAMP) databases
 	@echo "seed $(SEED), commit $$(git describe --always --dirty --exclude='*')"
 	HYPOTHESIS_PROFILE=proofs $(BIN)/pytest -q -n auto tests/properties --hypothesis-seed=$(SEED)
 	@$(BIN)/python -m tests.sim --seed $(SEED)
@@ -141,6 +141,7 @@ proofs: $(STAMP)
 	@$(BIN)/python -m lab.kills.history --kills 20 --seed $(SEED)
 	@$(BIN)/python -m lab.kills.toolbox --seed $(SEED)
 	@$(BIN)/python -m lab.kills.remediation --kills 100 --workers 20 --seed $(SEED)
+	@$(BIN)/python -m lab.kills.database_changes --changes 200 --seed $(SEED)
 	@$(BIN)/python -m tests.failovers --failovers 500 --seed $(SEED)
 	$(BIN)/pytest -q -m proof
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py

@@ -77,6 +77,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         ),
         (
             "tests/real/test_contract.py",
+            "tests/real/test_database_changes.py",
             "tests/real/test_lab.py",
             "tests/real/test_unusual_cluster.py",
             "tests/history/test_full_disk.py",
@@ -140,6 +141,7 @@ TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "exporter/offsetwatch/remedy/": _KILLS,
     "exporter/offsetwatch/clients/write/": _KILLS,
     "exporter/offsetwatch/state/sources/": _SOURCE_ENDS,
+    "exporter/offsetwatch/toolbox/": ("tests/real/test_database_changes.py",),
     "lab/databases/": _SOURCE_ENDS,
 }
 
