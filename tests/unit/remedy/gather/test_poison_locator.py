@@ -4,6 +4,7 @@ lie in librdkafka's own broker, and are read as they are in earnest.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -336,61 +337,105 @@ FILE_STREAM = {
 }
 
 
-@pytest.fixture
-def lines(tmp_path: Path) -> Path:
-    file = tmp_path / "in.txt"
-    file.write_bytes(b"12\nx\n34\n")
-    return file
+JDBC = {
+    "connector.class": "io.aiven.connect.jdbc.JdbcSourceConnector",
+    "mode": "incrementing",
+    "incrementing.column.name": "id",
+}
 
 
-def find_in_lines(
-    lines: Path, tmp_path: Path
-) -> tuple[PoisonLocator, LiveConnectorState, Snapshot]:
+@dataclass
+class SourceCase:
+    """A source that stands before a record which it cannot process."""
+
+    locator: PoisonLocator
+    state: LiveConnectorState
+    label: str
+    record: tuple[str, int]
+    to: str
+
+    @property
+    def pair(self) -> PartitionOffset:
+        assert self.state.pairs is not None
+        return self.state.pairs[0]
+
+
+SOURCES = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
+
+
+@pytest.fixture(params=["file", "sql", "other mode"])
+def source_case(request: pytest.FixtureRequest, tmp_path: Path) -> SourceCase:
     worker = tmp_path / "worker.properties"
     worker.write_text(f"key.converter={STRING}\nvalue.converter={STRING}\n")
     connect = Connect(
         name="lab", kafka="east", urls=["http://unused:1"], worker_properties_file=str(worker)
     )
-    source = Source.model_validate(
-        {"name": "files", "kind": "file", "connectors": [{"connect": "lab"}]}
-    )
-    config = Config(kafka={"east": Kafka(bootstrap="unused:1")}, connect=[connect])
-    config = config.model_copy(update={"sources": [source]})
+    settings: dict[str, object] = {"name": "s", "connectors": [{"connect": "lab"}]}
+    file, table = tmp_path / "in.txt", tmp_path / "shop.db"
+    if request.param == "file":
+        file.write_bytes(b"12\nx\n34\n")
+        settings |= {"kind": "file"}
+        pairs = (
+            PartitionOffset(f'{{"filename":"{file}"}}', '{"position":3}'),
+            PartitionOffset('{"filename":"/of/before"}', '{"position":9}'),
+        )
+        config = FILE_STREAM | {"file": str(file)}
+        expected = f"filename={file}", (str(file), 4), '{"position":5}'
+    else:
+        with sqlite3.connect(table) as connection:
+            connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, note TEXT)")
+            connection.executemany("INSERT INTO orders VALUES (?, 'x')", [(3,), (7,), (8,)])
+        settings |= {"kind": "sql", "dsn": f"sqlite:///{table}"}
+        pairs = (PartitionOffset('{"protocol":"1","table":"orders"}', '{"incrementing":3}'),)
+        mode = "timestamp" if request.param == "other mode" else "incrementing"
+        config = JDBC | {"mode": mode}
+        expected = "protocol=1,table=orders", ("orders(id)", 7), '{"incrementing":7}'
+    source = Source.model_validate(settings)
+    loaded = Config(kafka={"east": Kafka(bootstrap="unused:1")}, connect=[connect])
+    loaded = loaded.model_copy(update={"sources": [source]})
     brokers = live_queries.Brokers({}, sources=[source])
-    locator = PoisonLocator(config, brokers, Policy(), VirtualClock())
-    state = now(
-        PartitionOffset(f'{{"filename":"{lines}"}}', '{"position":3}'),
-        PartitionOffset('{"filename":"/of/before"}', '{"position":9}'),
-        config=FILE_STREAM | {"file": str(lines)},
-    )
-    snapshot = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
-    return locator, state, snapshot
+    locator = PoisonLocator(loaded, brokers, Policy(), VirtualClock())
+    return SourceCase(locator, now(*pairs, config=config), *expected)
 
 
-def test_a_line_is_found_once_its_source_has_failed_on_it_again(
-    lines: Path, tmp_path: Path
+@pytest.mark.parametrize("source_case", ["file", "sql"], indirect=True)
+def test_a_line_or_row_is_found_once_its_source_has_failed_on_it_again(
+    source_case: SourceCase,
 ) -> None:
-    locator, state, snapshot = find_in_lines(lines, tmp_path)
-    label = f"filename={lines}"
-    for count in (2, 3):
-        answer = locator.find(case(CAST, run(count, label)), state, snapshot)
-        if count == 2:
-            assert isinstance(answer, NoIdentification)
-            assert answer.reason == "not_failed_again"
+    locator, state = source_case.locator, source_case.state
+    first = case(CAST, run(2, source_case.label))
+    locator.observe(first, state, SOURCES)
+    answer = locator.find(first, state, SOURCES)
+    assert isinstance(answer, NoIdentification), answer
+    assert answer.reason == "not_failed_again"
+    answer = locator.find(case(CAST, run(3, source_case.label)), state, SOURCES)
     assert isinstance(answer, IdentifiedRecord), answer
-    assert (answer.record.kafka, answer.record.topic) == ("source:files", str(lines))
-    assert (answer.record.offset, answer.to.offset) == (4, '{"position":5}')
+    assert (answer.record.kafka, answer.record.topic) == ("source:s", source_case.record[0])
+    assert (answer.record.offset, answer.to.offset) == (source_case.record[1], source_case.to)
 
 
-@pytest.mark.parametrize(
-    ("position", "reason"),
-    [(5, None), (4, "not_one_record"), (8, "not_one_record"), (3, "not_one_record")],
-)
-def test_a_line_that_an_operator_names_is_the_next_one(
-    lines: Path, tmp_path: Path, position: int, reason: str | None
-) -> None:
-    locator, state, snapshot = find_in_lines(lines, tmp_path)
-    assert state.pairs is not None
-    to = replace(state.pairs[0], offset=f'{{"position":{position}}}')
-    answer = locator.named(case(CAST), state, snapshot, to)
-    assert (None if isinstance(answer, IdentifiedRecord) else answer.reason) == reason
+@pytest.mark.parametrize("source_case", ["file", "sql"], indirect=True)
+def test_a_line_or_row_that_an_operator_names_is_the_next_one(source_case: SourceCase) -> None:
+    def locate(offset: str) -> IdentifiedRecord | NoIdentification:
+        to = replace(source_case.pair, offset=offset)
+        return source_case.locator.named(case(CAST), source_case.state, SOURCES, to)
+
+    answer = locate(source_case.to)
+    assert isinstance(answer, IdentifiedRecord), answer
+    assert (answer.record.topic, answer.record.offset) == source_case.record
+    for offset in (
+        source_case.pair.offset or "",
+        source_case.to.replace("5", "8").replace("7", "8"),
+    ):
+        refused = locate(offset)
+        assert isinstance(refused, NoIdentification), refused
+        assert refused.reason == "not_one_record"
+
+
+@pytest.mark.parametrize("source_case", ["other mode"], indirect=True)
+def test_rows_in_another_order_are_left_to_an_operator(source_case: SourceCase) -> None:
+    answer = source_case.locator.find(case(CAST), source_case.state, SOURCES)
+    assert isinstance(answer, NoIdentification)
+    named = source_case.locator.named(case(CAST), source_case.state, SOURCES, source_case.pair)
+    assert isinstance(named, NoIdentification)
+    assert named.reason == "opaque"
