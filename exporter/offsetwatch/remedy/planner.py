@@ -221,9 +221,7 @@ class Planner:
                 return backup
             restored = backup
         elif action is Action.SKIP_ONE:
-            if request.pair is None:
-                return service_api.ProposalRefused(said="a skip needs a partition and an offset")
-            identification = self._find_record(case, request.pair)
+            identification = self._find_named_record(case, request.pair)
             if isinstance(identification, NoIdentification):
                 return service_api.ProposalRefused(
                     said=f"{identification.reason}: {identification.said}"
@@ -258,16 +256,19 @@ class Planner:
         ]
         return next(iter((*vetoed, *failures)), None)
 
-    def _find_record(
-        self, case: RemediationCase, to: PartitionOffset | None = None
-    ) -> IdentifiedRecord | NoIdentification:
-        """Return the record to skip; `to` is an operator's new offset of a partition.
+    def _find_record(self, case: RemediationCase) -> IdentifiedRecord | NoIdentification:
+        """Return the record to skip.
 
         This may read for minutes: what is known of the connector afterwards is read again.
         """
         now = self._collector.now(case.connect, case.connector)
-        if to is None:
-            return self._locator.find(case, now, self._snapshot())
+        return self._locator.find(case, now, self._snapshot())
+
+    def _find_named_record(
+        self, case: RemediationCase, to: PartitionOffset | None
+    ) -> IdentifiedRecord | NoIdentification:
+        """Return the record that an operator names; see PlanRequest.pair."""
+        now = self._collector.now(case.connect, case.connector)
         return self._locator.named(case, now, self._snapshot(), to)
 
     def _read_backup(

@@ -95,8 +95,10 @@ def backup_show() -> None:
 @click.command()
 @click.argument("action", type=click.Choice(["stop", "restart", "skip", "restore"]))
 @click.option("--connector", required=True, help="The connector it is about.")
-@click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
-@click.option("--offset", help="skip: its offset afterwards (JSON).")
+@click.option("--partition", help="skip: the source partition (JSON); default: the only one.")
+@click.option(
+    "--offset", help="skip: its offset afterwards (JSON); default: after the next record."
+)
 @click.option("--backup", type=FILE_TYPE, help="restore: a backup, as backup list names it.")
 @plan_options
 @calls("plans.create:create_plan")
@@ -104,9 +106,9 @@ def plan_create() -> None:
     """Make a plan for another operator to approve; with --dry-run only show it, and exit with 3
     if a guard denies its start.
 
-    `skip` skips the one record between the offset that is committed and the one that is given: of a
-    sink and of FileStream that is the offset after the record or line, of MirrorMaker 2 and JDBC
-    that of the record or row itself.
+    `skip` skips the next record after the offset that is committed. An offset that is given has to
+    be the one after that record: of a sink and of FileStream the offset after the record or line,
+    of MirrorMaker 2 and JDBC that of the record or row itself.
     """
 
 

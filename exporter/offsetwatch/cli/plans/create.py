@@ -76,13 +76,14 @@ def create_plan(
     **more: Any,
 ) -> int:
     """Make the plan of an action; return the exit code."""
-    skips = action == "skip"
-    if (partition is not None, offset is not None) != (skips, skips):
-        raise click.UsageError("--partition and --offset go with skip, and skip with both")
+    if action != "skip" and (partition, offset) != (None, None):
+        raise click.UsageError("--partition and --offset go with skip")
+    if partition is None and offset is not None:
+        raise click.UsageError("--offset goes with --partition")
     if (backup is not None) != (action == "restore"):
         raise click.UsageError("--backup goes with restore, and restore with it")
     pair = None
-    if partition is not None and offset is not None:
+    if partition is not None:
         pair = _parse_skip_pair(partition, offset)
     return _request_plan(_ACTIONS[action], connector, pair=pair, backup=backup, **more)
 
@@ -268,12 +269,12 @@ def _require_single_cluster(clusters: Collection[str]) -> str:
     return next(iter(clusters))
 
 
-def _parse_skip_pair(partition: str, offset: str) -> PartitionOffset:
-    parsed = parse_pairs(TypedPairsLocation(((partition, offset),)))
+def _parse_skip_pair(partition: str, offset: str | None) -> PartitionOffset:
+    parsed = parse_pairs(TypedPairsLocation(((partition, offset or "null"),)))
     pair = parsed[0]
     if not isinstance(pair, PartitionOffset):
         raise ConfigError(tuple(str(problem) for problem in parsed))
-    if pair.offset is None:
+    if pair.offset is None and offset is not None:
         raise ConfigError(("--offset: null would remove it; a skip sets one",))
     return pair
 

@@ -84,7 +84,12 @@ from offsetwatch.remedy.locate.sources import (
     select_own_partitions,
 )
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
-from offsetwatch.remedy.model.plan import SOURCE_PREFIX, PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.plan import (
+    SOURCE_PREFIX,
+    PartitionOffset,
+    RecordLocation,
+    build_offset_after,
+)
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.mirror.mm2_names import find_remote_topic
@@ -329,13 +334,21 @@ class PoisonLocator:
         case: RemediationCase,
         now: LiveConnectorState,
         snapshot: Snapshot,
-        to: PartitionOffset,
+        to: PartitionOffset | None,
     ) -> SearchAnswer:
-        """Return the record that is skipped if a partition gets this offset."""
+        """Return the record that is skipped if a partition gets this offset.
+
+        Without an offset it is the next record of this partition; None: of the only partition.
+        """
         index = snapshot.index
         sink, flow = index.sink_groups.get(case.key), index.flows.get(case.key)
         if now.pairs is None:
             return _explain_missing_answers(case, now, snapshot)
+        if to is None:
+            if len(now.pairs) != 1:
+                said = f"it has {format_count(len(now.pairs), 'partition')}: name one"
+                return NoIdentification("partition_not_named", said)
+            to = PartitionOffset(now.pairs[0].partition, None)
         mine = next((pair for pair in now.pairs if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:
             return NoIdentification("no_offset", f"it has no offset for {to.partition}")
@@ -356,7 +369,8 @@ class PoisonLocator:
     def _find_between(
         self, kafka: str, mine: PartitionOffset, to: PartitionOffset, parse: PositionParser
     ) -> SearchAnswer:
-        before, after = parse(mine), parse(to)
+        """Return the only record from one offset to the other; without the other, the next one."""
+        before, after = parse(mine), parse(to if to.offset is not None else mine)
         if before is None or after is None or before.partition != after.partition:
             return NoIdentification("offset_shape", f"{to.offset} is no offset of such a connector")
         try:
@@ -373,6 +387,9 @@ class PoisonLocator:
             return NoIdentification("topic_unknown", str(exc))
         except ClientError as exc:
             return NoIdentification(exc.reason, str(exc))
+        if to.offset is None and window.records:
+            to = build_offset_after(mine, window.records[0].offset)
+            after = ReadPosition(before.partition, window.records[0].offset + 1)
         records = [record for record in window.records if record.offset < after.next]
         if len(records) != 1:
             said = (

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.java.hash_map import trim_blanks
-from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord
@@ -395,12 +394,6 @@ def read_whole_number(fields: Mapping[str, Scalar], name: str) -> int | None:
     """Return a field that is a non-negative Java long; None for anything else, as True or "0"."""
     value = fields.get(name)
     return value if type(value) is int and 0 <= value < INT64_MAX else None
-
-
-def replace_offset_field(pair: PartitionOffset, name: str, value: int) -> PartitionOffset:
-    """Return the pair with the same partition, verbatim, and this value in its offset."""
-    changed = parse_fields(pair.offset) | {name: value}
-    return PartitionOffset(pair.partition, encode_sorted(changed).decode())
 
 
 def refuse_by_failure(failure: Failure | None) -> NoIdentification | None:

@@ -47,9 +47,8 @@ from offsetwatch.remedy.locate.search import (
     read_whole_number,
     refuse_by_failure,
     refuse_by_offsets,
-    replace_offset_field,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
 
 # The order in which a record goes through them.
 CONVERTER_STAGES: Final = (KEY, VALUE, HEADER)
@@ -274,7 +273,7 @@ def _build_identified(
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
     assert record.offset == suspect.position.next
-    to = replace_offset_field(suspect.partition.pair, OFFSET_FIELD, record.offset + 1)
+    to = build_offset_after(suspect.partition.pair, record.offset)
     return build_identified_record(subject.kafka, suspect, record, to, methods, evidence, recommend)
 
 

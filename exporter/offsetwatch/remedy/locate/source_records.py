@@ -30,9 +30,8 @@ from offsetwatch.remedy.locate.search import (
     read_whole_number,
     refuse_by_failure,
     refuse_by_offsets,
-    replace_offset_field,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
 
 _POSITION: Final = "position"
 _INCREMENTING: Final = "incrementing"
@@ -143,15 +142,8 @@ def _identify(
         subject.kafka,
         suspect,
         record,
-        build_next_offset(suspect.partition.pair, record),
+        build_offset_after(suspect.partition.pair, record.offset),
         ("next_record",),
         (EvidenceItem("next record", record.offset, OFFSET),),
         (),
     )
-
-
-def build_next_offset(pair: PartitionOffset, record: RawRecord) -> PartitionOffset:
-    """Return the offset of a connector that has read this record."""
-    if _POSITION in parse_fields(pair.offset):
-        return replace_offset_field(pair, _POSITION, record.offset + 1)
-    return replace_offset_field(pair, _INCREMENTING, record.offset)

@@ -45,9 +45,8 @@ from offsetwatch.remedy.locate.search import (
     read_whole_number,
     refuse_by_failure,
     refuse_by_offsets,
-    replace_offset_field,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
 
 OFFSET_FIELD: Final = "offset"
 # What is counted at most for a record beside its parts, and is less when it is written: below the
@@ -253,7 +252,7 @@ def _build_identified(
 ) -> IdentifiedRecord:
     assert record.offset >= suspect.position.next
     assert all(other.offset >= record.offset for other in suspect.window.records)
-    to = replace_offset_field(suspect.partition.pair, OFFSET_FIELD, record.offset)
+    to = build_offset_after(suspect.partition.pair, record.offset)
     return build_identified_record(
         subject.kafka, suspect, record, to, (method,), evidence, recommend
     )

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment, read_moment
 
@@ -102,23 +103,36 @@ class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=Tru
 def parse_position(pair: PartitionOffset | None) -> int | None:
     """Return the number in an offset that a record can be skipped by; None if it has none."""
     found = _find_position(pair)
-    return None if found is None else found[0]
+    return None if found is None else found[1]
 
 
 def parse_next_offset(pair: PartitionOffset | None) -> int | None:
     """Return the offset of the next record, as a consumer counts; None as in parse_position."""
     found = _find_position(pair)
-    return None if found is None else sum(found)
+    return None if found is None else found[1] + _POSITION_FIELDS[found[0]]
 
 
-def _find_position(pair: PartitionOffset | None) -> tuple[int, int] | None:
+def build_offset_after(pair: PartitionOffset, record: int) -> PartitionOffset:
+    """Return the offset of a connector that goes on after the record at the offset `record`.
+
+    Raises ValueError where parse_position returns None.
+    """
+    found = _find_position(pair)
+    if found is None or pair.offset is None:
+        raise ValueError(f"{pair.offset} is no offset that a record can be skipped by")
+    name = found[0]
+    changed = msgspec.json.decode(pair.offset) | {name: record + 1 - _POSITION_FIELDS[name]}
+    return PartitionOffset(pair.partition, encode_sorted(changed).decode())
+
+
+def _find_position(pair: PartitionOffset | None) -> tuple[str, int] | None:
     if pair is None or pair.offset is None:
         return None
     offset = msgspec.json.decode(pair.offset)
-    for name, addend in _POSITION_FIELDS.items():
+    for name in _POSITION_FIELDS:
         value = offset.get(name) if isinstance(offset, dict) else None
         if isinstance(value, int) and not isinstance(value, bool):
-            return value, addend
+            return name, value
     return None
 
 

@@ -66,7 +66,8 @@ class PlanRequest(_ApiStruct, frozen=True):
 
     pair    of skip_one: the partition as `GET /offsets` names it, and the offset that it is to have
             afterwards: for a sink that of the record after the skipped one, for MirrorMaker that of
-            the skipped one itself. Both JSON with sorted keys.
+            the skipped one itself. Both JSON with sorted keys. Without an offset the next record is
+            skipped; None: that of its only partition.
     backup  of restore: the name of a backup, without a folder
     key     the requester's idempotency key: a repeated request with it means the same plan
     """

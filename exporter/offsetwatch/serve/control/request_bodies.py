@@ -149,7 +149,8 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class WantPlan(_Body, frozen=True):
     """A plan to be made. Of skip_one: `partition` as Connect names it among the offsets of a
-    connector, and in `offset` what it is to have afterwards. Of restore: the name of a backup.
+    connector (default: the only one), and in `offset` what it is to have afterwards (default: the
+    offset after the next record). Of restore: the name of a backup.
     """
 
     action: Wish
@@ -210,14 +211,15 @@ def convert_body(kind: type[AnyBody], document: Any) -> AnyBody:
 def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
     """Return the request for the service. Raises MalformedRequest if its fields do not fit."""
     skip, restore = body.action is Wish.SKIP_ONE, body.action is Wish.RESTORE
-    for name, value, required in (
+    for name, value, is_used in (
         ("partition", body.partition, skip),
-        ("offset", body.offset, skip),
+        ("offset", body.offset, skip and body.partition is not UNSET),
         ("backup", body.backup, restore),
     ):
-        if required is (value is UNSET):
-            what = "required for" if required else "of no use for"
-            raise MalformedRequest(f"{name}: {what} {body.action.value}")
+        if value is not UNSET and not is_used:
+            raise MalformedRequest(f"{name}: of no use for {body.action.value}")
+    if restore and body.backup is UNSET:
+        raise MalformedRequest("backup: required for restore")
     return PlanRequest(
         wish=body.action,
         connect_cluster=body.connect_cluster,
@@ -230,7 +232,8 @@ def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
 
 
 def _build_pair(partition: Any, offset: Any) -> PartitionOffset:
-    """One partition with one offset, as strict as what is known of its kind."""
+    """One partition with one offset or none, as strict as what is known of its kind."""
+    expected: dict[str, Any] = {}
     if _RECORDLESS_KEYS & partition.keys():
         raise MalformedRequest(
             "partition: of a connector whose offsets say nothing, and skip nothing"
@@ -241,15 +244,20 @@ def _build_pair(partition: Any, offset: Any) -> PartitionOffset:
             "partition",
             {"kafka_topic": _check_topic, "kafka_partition": _check_partition_number},
         )
-        _check_fields(offset, "offset", {"kafka_offset": _check_offset_number})
+        expected = {"kafka_offset": _check_offset_number}
     elif partition.keys() == {"cluster", "topic", "partition"}:
         _check_fields(
             partition,
             "partition",
             {"cluster": _check_alias, "topic": _check_topic, "partition": _check_partition_number},
         )
-        _check_fields(offset, "offset", {"offset": _check_offset_number})
-    return PartitionOffset(encode_sorted(partition).decode(), encode_sorted(offset).decode())
+        expected = {"offset": _check_offset_number}
+    text = encode_sorted(partition).decode()
+    if offset is UNSET:
+        return PartitionOffset(text, None)
+    if expected:
+        _check_fields(offset, "offset", expected)
+    return PartitionOffset(text, encode_sorted(offset).decode())
 
 
 def _check_fields(fields: dict[str, Any], where: str, checks: dict[str, Any]) -> None:

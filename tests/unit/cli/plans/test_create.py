@@ -162,11 +162,22 @@ def test_an_unknown_name_comes_with_the_one_that_was_meant(bench, monkeypatch, k
 
 
 @pytest.mark.parametrize(
+    ("arguments", "pair"),
+    [((), None), (("--partition", '{"a": 1}'), PartitionOffset('{"a":1}', None))],
+    ids=["nothing", "partition"],
+)
+def test_a_skip_without_an_offset_is_of_the_next_record(bench, arguments, pair):
+    inputs = ("--connector", "orders", "--because", "x")
+    assert typed("plan", "create", "skip", *arguments, *inputs, bureau=bench).exit_code == 0
+    ((request, _),) = bench.planner.seen
+    assert request.pair == pair
+
+
+@pytest.mark.parametrize(
     "arguments",
     [
         ("stop", "--partition", "{}"),
-        ("skip",),
-        ("skip", "--partition", "{}"),
+        ("skip", "--offset", "{}"),
         ("restore",),
         ("stop", "--backup", "b.json"),
         ("reset",),

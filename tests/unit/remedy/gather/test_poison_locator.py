@@ -315,6 +315,24 @@ def test_what_an_operator_names_is_one_record_that_is_there(broker, target, reas
     assert (None if isinstance(answer, IdentifiedRecord) else answer.reason) == reason
 
 
+@pytest.mark.parametrize("named", [sink_pair(None), None], ids=["partition", "nothing"])
+def test_an_operator_who_names_no_offset_means_the_next_record(broker, named):
+    written(broker, GOOD, GOOD, GOOD)
+    answer = finder(broker).named(case(), now(sink_pair(1)), sinks(), named)
+    assert isinstance(answer, IdentifiedRecord), answer
+    assert (answer.record.offset, answer.to) == (1, sink_pair(2))
+    caught_up = finder(broker).named(case(), now(sink_pair(3)), sinks(), named)
+    assert isinstance(caught_up, NoIdentification)
+    assert caught_up.reason == "not_one_record"
+
+
+def test_one_of_several_partitions_has_to_be_named(broker):
+    other = sink_pair(0, TopicPartition(TOPIC, 1))
+    answer = finder(broker).named(case(), now(sink_pair(1), other), sinks(), None)
+    assert isinstance(answer, NoIdentification)
+    assert answer.said == "it has 2 partitions: name one"
+
+
 class StallingReader:
     """A reader to which nothing comes in time."""
 
@@ -416,7 +434,7 @@ def test_a_line_or_row_is_found_once_its_source_has_failed_on_it_again(
 
 @pytest.mark.parametrize("source_case", ["file", "sql"], indirect=True)
 def test_a_line_or_row_that_an_operator_names_is_the_next_one(source_case: SourceCase) -> None:
-    def locate(offset: str) -> IdentifiedRecord | NoIdentification:
+    def locate(offset: str | None) -> IdentifiedRecord | NoIdentification:
         to = replace(source_case.pair, offset=offset)
         return source_case.locator.named(case(CAST), source_case.state, SOURCES, to)
 

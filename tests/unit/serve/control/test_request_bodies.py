@@ -8,10 +8,14 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from structlog.testing import capture_logs
 
+from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import AlertHint
 from offsetwatch.serve.control.request_bodies import (
     DEPTH_MAX,
     MalformedRequest,
+    WantPlan,
+    build_plan_request,
+    convert_body,
     parse_json,
     parse_payload,
 )
@@ -199,3 +203,17 @@ def test_nesting_is_bounded_and_brackets_in_text_do_not_count(kind):
 def test_what_could_be_read_in_two_ways_is_refused(text, answer):
     with pytest.raises(MalformedRequest, match=answer):
         parse_json(text.encode())
+
+
+@pytest.mark.parametrize(
+    ("more", "pair"),
+    [
+        ({}, None),
+        ({"partition": {"a": 1}}, PartitionOffset('{"a":1}', None)),
+        ({"partition": {"a": 1}, "offset": {"b": 2}}, PartitionOffset('{"a":1}', '{"b":2}')),
+    ],
+    ids=["nothing", "partition", "offset"],
+)
+def test_a_skip_without_an_offset_is_of_the_next_record(more, pair):
+    body = {"action": "skip_one", "connect_cluster": "lab", "connector": "c", "because": "x"}
+    assert build_plan_request(convert_body(WantPlan, body | more), "key").pair == pair
