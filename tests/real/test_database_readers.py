@@ -19,7 +19,13 @@ from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.clients.databases import SourceReader, build_source_reader
 from offsetwatch.config.schema.sources import Source
-from offsetwatch.errors import AccessDenied, NotFound, ResponseTimeout, TargetUnreachable
+from offsetwatch.errors import (
+    AccessDenied,
+    NotFound,
+    RemoteRefusal,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from offsetwatch.model.source_ends import (
     ColumnQuery,
     MysqlEnd,
@@ -342,7 +348,11 @@ def test_a_row_is_read_whole_with_the_types_of_its_columns(
         "connectors": [{"connect": "lab"}],
     }
     with SourceLog(Source.model_validate(document)) as log:
-        partition = TopicPartition("things(id)", 0)
+        if database == "postgresql":
+            with pytest.raises(RemoteRefusal, match="named without a schema"):
+                log.topic_id("things(id)")
+        table = "public.things" if database == "postgresql" else "things"
+        partition = TopicPartition(f"{table}(id)", 0)
         first, second = (log.window(partition, 7, count_max=2) for _ in range(2))
     assert first == second
     (record,) = first.records

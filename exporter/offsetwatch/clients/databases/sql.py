@@ -104,6 +104,9 @@ class SqlReader:
             if _name_server(connection) not in _DIALECT_SETTINGS:
                 what = "rows are read of PostgreSQL, MySQL, MariaDB and SQLite only"
                 raise RemoteRefusal(self._source.name, what)
+            if connection.dialect.name == "postgresql" and "." not in query.table:
+                # Our search_path may lead to another table than the connector's does.
+                raise RemoteRefusal(self._source.name, f"{query.table} is named without a schema")
             end = self._read_column(connection, query)
             if end.error is not None or end.is_time:
                 why = end.error or f"its column {query.column} is a time"
