@@ -38,7 +38,7 @@ from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.guard_answer import GuardAnswer, Stage, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
-from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
+from offsetwatch.remedy.model.policy import Policy, classify_sink
 from offsetwatch.state.snapshot import Snapshot
 
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
@@ -138,8 +138,8 @@ class Planner:
             return ()
         view = index.connectors.get(case.key)
         class_name = "" if view is None else view.class_name
-        skippable = classify_sink(self._policy, class_name) is not SinkProfile.UNSAFE
-        return recommend_for_sink(failure.stage, class_name, skippable=skippable)
+        profile = classify_sink(self._policy, class_name)
+        return recommend_for_sink(failure.stage, class_name, profile)
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""

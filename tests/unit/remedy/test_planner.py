@@ -12,6 +12,7 @@ from offsetwatch.model.topology import SinkGroup, Topology
 from offsetwatch.remedy.classify import Failure, FailureKind
 from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
 from offsetwatch.remedy.locate.recommendations import (
+    DECLARE_SAFE,
     ERRANT_RECORDS,
     ONE_AT_A_TIME,
     SINK_SETTINGS,
@@ -61,7 +62,7 @@ def test_what_may_help_a_sink_is_said_where_its_exception_may_mean_anything(
     """A driver of a database throws the same class for a bad row and for a broken connection."""
     planner = build_planner(failures=failures, snapshot=snapshot)
     monkeypatch.setattr(planner, "_evaluate", lambda case: CaseEvaluation(case.action, None))
-    expected = (ERRANT_RECORDS, ONE_AT_A_TIME) if recommended else ()
+    expected = (ERRANT_RECORDS, ONE_AT_A_TIME, DECLARE_SAFE) if recommended else ()
     assert planner.evaluate_case(build_case(kind)).recommend == expected
 
 

@@ -269,7 +269,7 @@ class PoisonLocator:
             letters_kafka=connect.kafka,  # unless a worker is told otherwise
             connect_version=_version_of(now),
             class_name=view.class_name,
-            skippable=profile is not SinkProfile.UNSAFE,
+            profile=profile,
         )
 
     def _build_mirror_subject(

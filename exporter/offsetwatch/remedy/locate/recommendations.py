@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.remedy.classify.trace_meanings import PUT
+from offsetwatch.remedy.model.policy import SinkProfile
 
 # KAFKA-16087: before it, a source that tolerates errors could drop another record than the bad one.
 TOLERANT_SOURCES_FROM: Final = (3, 7)
@@ -64,6 +65,10 @@ ONE_AT_A_TIME: Final = (
     "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "
     "the record itself."
 )
+DECLARE_SAFE: Final = (
+    "If this sink has written a record when put() returns, and continues from its group's offset, "
+    "add its class to remedy.skip_safe_sinks: only then what it fails with is about that record."
+)
 CHECK_PRODUCER: Final = (
     "Look at who writes this topic and with which schema, and at the converters of this connector, "
     "before any record is skipped: more than one fails."
@@ -111,17 +116,22 @@ ASK_THE_CONNECTOR: Final = (
 )
 
 
-def recommend_for_sink(
-    stage: str | None, class_name: str = "", *, skippable: bool = True
-) -> tuple[str, ...]:
-    """Return the recommendations for a sink of this class that fails at this stage.
+# To identify a record is no use where none is skipped.
+_IDENTIFYING: Final = {
+    SinkProfile.SAFE: (ONE_AT_A_TIME,),
+    SinkProfile.UNKNOWN: (ONE_AT_A_TIME, DECLARE_SAFE),
+    SinkProfile.UNSAFE: (),
+}
 
-    `skippable` is whether a record of it may be skipped: to identify one is no use otherwise.
-    """
+
+def recommend_for_sink(
+    stage: str | None, class_name: str = "", profile: SinkProfile = SinkProfile.UNKNOWN
+) -> tuple[str, ...]:
+    """Return the recommendations for a sink of this class that fails at this stage."""
     if stage != PUT:
         return (DEAD_LETTERS, SHOW_RECORDS)
     settings = SINK_SETTINGS.get(class_name, ERRANT_RECORDS)
-    return (*([settings] if settings else []), *([ONE_AT_A_TIME] if skippable else []))
+    return (*([settings] if settings else []), *_IDENTIFYING[profile])
 
 
 def recommend_for_size(connect_version: tuple[int, ...] | None) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from offsetwatch.remedy.locate.converters import (
     read_converters,
 )
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.policy import SinkProfile
 
 BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
 # Of a worker's properties; nothing else of them is looked at.
@@ -229,7 +230,7 @@ class SinkSubject:
     log             the end of its worker's log, if there is one
     topics          that it is configured to read, besides those of its partitions
     class_name      as in connector.class
-    skippable       it resumes at its group's offset, or that is unknown
+    profile         of its class
     """
 
     connector: str
@@ -244,7 +245,7 @@ class SinkSubject:
     letters_kafka: str | None = None
     connect_version: tuple[int, ...] | None = None
     class_name: str = ""
-    skippable: bool = True
+    profile: SinkProfile = SinkProfile.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

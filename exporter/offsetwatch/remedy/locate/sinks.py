@@ -305,7 +305,7 @@ class _Search:
         self._converters = find_converter_stages(self._stage)
         self._decoded = decode_suspects(suspects, self._facts, self._stage)
         self._recommend = recommendations.recommend_for_sink(
-            self._stage, subject.class_name, skippable=subject.skippable
+            self._stage, subject.class_name, subject.profile
         )
 
     def answer(self) -> SearchAnswer:

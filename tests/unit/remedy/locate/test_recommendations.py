@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.remedy.locate import recommendations
+from offsetwatch.remedy.model.policy import SinkProfile
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,14 @@ def test_a_source_may_tolerate_errors_where_it_drops_the_bad_record_and_no_other
 @pytest.mark.parametrize(
     ("stage", "remedies"),
     [
-        ("put", (recommendations.ERRANT_RECORDS, recommendations.ONE_AT_A_TIME)),
+        (
+            "put",
+            (
+                recommendations.ERRANT_RECORDS,
+                recommendations.ONE_AT_A_TIME,
+                recommendations.DECLARE_SAFE,
+            ),
+        ),
         ("transform", (recommendations.DEAD_LETTERS, recommendations.SHOW_RECORDS)),
         (None, (recommendations.DEAD_LETTERS, recommendations.SHOW_RECORDS)),
     ],
@@ -38,22 +46,30 @@ def test_what_put_throws_only_the_sink_itself_can_put_aside(
 
 
 @pytest.mark.parametrize(
-    ("class_name", "skippable", "remedies"),
+    ("class_name", "profile", "remedies"),
     [
         (
             "io.confluent.connect.jdbc.JdbcSinkConnector",
-            True,
+            SinkProfile.SAFE,
             (recommendations.REPORTED_RECORDS, recommendations.ONE_AT_A_TIME),
         ),
-        ("io.aiven.connect.jdbc.JdbcSinkConnector", True, (recommendations.ONE_AT_A_TIME,)),
-        ("io.confluent.connect.s3.S3SinkConnector", False, (recommendations.REPORTED_RECORDS,)),
-        ("com.example.GcsSinkConnector", False, (recommendations.ERRANT_RECORDS,)),
+        (
+            "io.aiven.connect.jdbc.JdbcSinkConnector",
+            SinkProfile.SAFE,
+            (recommendations.ONE_AT_A_TIME,),
+        ),
+        (
+            "io.confluent.connect.s3.S3SinkConnector",
+            SinkProfile.UNSAFE,
+            (recommendations.REPORTED_RECORDS,),
+        ),
+        ("com.example.GcsSinkConnector", SinkProfile.UNSAFE, (recommendations.ERRANT_RECORDS,)),
     ],
 )
 def test_a_sink_that_is_known_gets_its_own_settings_and_none_that_lead_to_a_refusal(
-    class_name: str, skippable: bool, remedies: tuple[str, ...]
+    class_name: str, profile: SinkProfile, remedies: tuple[str, ...]
 ) -> None:
-    found = recommendations.recommend_for_sink("put", class_name, skippable=skippable)
+    found = recommendations.recommend_for_sink("put", class_name, profile)
     assert found == remedies
 
 
