@@ -366,6 +366,8 @@ class SourceEndView(msgspec.Struct, frozen=True, gc=False):
     retention_near  why the source may soon remove what the offset needs, in words
     headroom_s      seconds until `headroom_bytes` are written, at the pace since it is behind
     poll_s          for how long work may wait by the connector's configuration
+    server          which server it is: PostgreSQL's system identifier and timeline, MySQL's and
+                    MariaDB's server id; "" if it does not tell
     """
 
     connect_cluster: str
@@ -396,6 +398,7 @@ class SourceEndView(msgspec.Struct, frozen=True, gc=False):
     retention_near: str | None = None
     headroom_s: float | None = None
     poll_s: float = 0.0
+    server: str = ""
 
 
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):

@@ -183,6 +183,7 @@ SOURCE_END = SourceEndView(
     kind="postgresql",
     read_at=1_763_712_000.0,
     end="0/1234",
+    server="7/1",
     fields=(("lsn", 4660),),
     position=4000,
     end_position=4660,

@@ -252,6 +252,7 @@ def _build_source_end(view: SourceEndView, now: float) -> SourceEndRow:
         source=view.source,
         kind=view.kind,
         read_at=Moment(view.read_at),
+        server=view.server or None,
         end=view.end or None,
         position=view.position,
         end_position=view.end_position,

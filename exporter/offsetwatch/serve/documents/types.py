@@ -115,6 +115,7 @@ class RawKeyRow(msgspec.Struct, frozen=True):
 
 class SourceEndRow(msgspec.Struct, frozen=True):
     """A source partition against the end that its source reports. end: as the source writes it.
+    server: which server reports it (system identifier and timeline, or server id), if it tells.
     caught_up: null while it is not known; the lags are upper bounds then. connected: whether a
     connection of the connector is open at the source. lost, mismatch: why the source no longer has
     what the offset needs, and why the two cannot be of one source. problem: why there is nothing to
@@ -124,6 +125,7 @@ class SourceEndRow(msgspec.Struct, frozen=True):
     source: str
     kind: str
     read_at: Moment
+    server: str | None
     end: str | None
     position: int | None
     end_position: int | None

@@ -336,6 +336,16 @@ class _Source:
         }
 
 
+def _format_server(end: SourceEnd) -> str:
+    parts: tuple[str | int | None, ...] = ()
+    match end:
+        case PostgresqlEnd():
+            parts = (end.system_id, end.timeline)
+        case MysqlEnd():
+            parts = (end.server_id,)
+    return "/".join(str(part) for part in parts if part is not None)
+
+
 def _extract_server(end: SourceEnd | None) -> PostgresqlEnd | MysqlEnd | None:
     """Return of an end what later ones are compared with; None where nothing is."""
     match end:
@@ -583,6 +593,7 @@ class SourceEnds:
             retention_near=distance.retention_near if waits else None,
             headroom_s=track.estimate_time(distance.headroom_bytes) if waits and by_wal else None,
             poll_s=0.0 if settings is None else settings.poll_s,
+            server=_format_server(source.end),
         )
         reached = track.reached
         if mismatch is not None or reached is None or distance.end is None:

@@ -72,6 +72,7 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
         "source": "shop",
         "kind": "postgresql",
         "read_at": "2025-11-21T08:00:00Z",
+        "server": "7/1",
         "end": "0/1234",
         "position": 4000,
         "end_position": 4660,

@@ -54,6 +54,16 @@ def test_what_is_handed_out_to_an_open_connection_is_done_also_of_other_database
         assert (view.connected, view.end_position) == (True, end)
 
 
+def test_a_view_says_which_server_it_is_of():
+    world = World()
+    world.commit(lsn=100)
+    assert world.read(wal(100, sent=100, system_id="7", timeline=2)).server == "7/2"
+    assert world.read(wal(100, sent=100)).server == ""
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-7-37")
+    assert world.read(binlog("0-7-37")).server == "1"
+
+
 def test_a_frozen_walsender_is_behind_since_the_end_was_last_there():
     world = World()
     world.commit(lsn=100)
