@@ -41,6 +41,7 @@ from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
+    BRONZE_SOURCE_ENDS,
     SILVER_SNAPSHOTS,
     TABLES,
     Table,
@@ -61,7 +62,12 @@ OUTAGE_S: Final = (2.0, 8.0)
 
 # Snapshots are made when a day is over, which it may be between two runs. Samples are of the moment
 # at which a run asked, and of as many runs as came to that.
-NOT_COMPARED: Final = (SILVER_SNAPSHOTS, BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS)
+NOT_COMPARED: Final = (
+    SILVER_SNAPSHOTS,
+    BRONZE_LOG_ENDS,
+    BRONZE_GROUP_OFFSETS,
+    BRONZE_SOURCE_ENDS,
+)
 COMPARED: Final = tuple(table for table in TABLES if table not in NOT_COMPARED)
 READ_AT: Final = ("ingest_ts", "first_read_at", "last_read_at")
 

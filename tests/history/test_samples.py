@@ -6,20 +6,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from offsetwatch.errors import AccessDenied, TargetUnreachable
+from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from offsetwatch.history.pipeline import commits, offset_sampler
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
+    BRONZE_SOURCE_ENDS,
     CHECKPOINTS,
     GOLD_FLOW_PROGRESS,
     SILVER_NEWEST,
 )
+from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, TopicRouter
 from offsetwatch.state.mirror.mm2_names import DEFAULT_POLICY, IDENTITY_POLICY
 from tests.fakes.clock import VirtualClock
@@ -45,7 +48,7 @@ class SampledClusters:
         self.base = base
         self.clock = VirtualClock(AT)
         self.west, self.east = FakeKafka("west", self.clock), FakeKafka("east", self.clock)
-        for table in (BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS):
+        for table in (BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS, BRONZE_SOURCE_ENDS):
             commits.create(base, table)
         self.mirrored("orders", 0)
         self.checkpoints(("billing", "west.orders", 0))
@@ -263,3 +266,92 @@ def test_what_cannot_be_written_does_not_grow_for_ever(
     assert (
         len(clusters.ends()) + len(clusters.groups()) == 8
     )  # the round that went beyond it, and no more
+
+
+# --- ends of sources -----------------------------------------------------------------------------
+
+END = SourceEndSample(
+    read_at=AT,
+    connect_cluster="lab",
+    connector="shop",
+    source_partition='{"server":"shop"}',
+    source="db",
+    kind="postgresql",
+    server="7/1",
+    end="0/400",
+    position=100,
+    end_position=1024,
+    lag_bytes=924,
+    behind_since=AT - 40.0,
+    caught_up=False,
+)
+
+
+class SampledSources:
+    """A daemon that has read one source."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.answer: Any = (END,)
+        for table in (BRONZE_LOG_ENDS, BRONZE_GROUP_OFFSETS, BRONZE_SOURCE_ENDS):
+            commits.create(base, table)
+        write(base, GOLD_FLOW_PROGRESS)
+        self.sampler = Sampler(base, (), {}, VirtualClock(AT), self.query)
+
+    def query(self) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def sampled(self) -> list[dict[str, Any]]:
+        self.sampler.take()
+        self.sampler.write()
+        return stored(self.base, BRONZE_SOURCE_ENDS, by="at")
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> SampledSources:
+    return SampledSources(tmp_path)
+
+
+def test_what_the_daemon_has_read_of_a_source_is_a_row(sources: SampledSources) -> None:
+    (row,) = sources.sampled()
+    assert row["at"].timestamp() == AT
+    assert row["behind_since"].timestamp() == AT - 40.0
+    assert row["day"].isoformat() == "2026-11-21"
+    known = {name: value for name, value in row.items() if value is not None}
+    assert {
+        "connector": "shop",
+        "source_partition": '{"server":"shop"}',
+        "source": "db",
+        "server": "7/1",
+        "source_end": "0/400",
+        "end_position": 1024,
+        "lag_bytes": 924,
+        "caught_up": False,
+    }.items() <= known.items()
+    assert row["lag_rows"] is row["problem"] is None
+
+
+def test_an_end_that_was_not_read_again_is_no_other_sample(sources: SampledSources) -> None:
+    sources.sampled()
+    assert len(sources.sampled()) == 1
+    sources.answer = (msgspec.structs.replace(END, read_at=AT + 15, position=2**70),)
+    first, second = sources.sampled()
+    assert (first["position"], second["position"]) == (100, None)
+
+
+@pytest.mark.parametrize(
+    "failure", [TargetUnreachable("daemon", "no answer"), ConfigError(("own_access: no file",))]
+)
+def test_a_daemon_that_cannot_be_asked_is_a_hole(
+    sources: SampledSources, failure: Exception
+) -> None:
+    sources.answer = failure
+    with capture_logs() as logs:
+        assert sources.sampled() == []
+    assert [(log["event"], log["what"]) for log in logs] == [
+        ("history_sample_failed", "ends of sources")
+    ]
+    sources.answer = (END,)
+    assert len(sources.sampled()) == 1

@@ -146,6 +146,33 @@ class FileEnd(msgspec.Struct, frozen=True, gc=False):
 SourceEnd = PostgresqlEnd | MysqlEnd | SqlEnd | FileEnd
 
 
+class SourceEndSample(msgspec.Struct, frozen=True):
+    """Source partition against the end of its source when that was read, for the history.
+
+    read_at, behind_since    Unix seconds
+    position, end_position   in the source's own order; of which a lag is the difference
+    problem                  why there are no numbers, or what is lost, in words
+    Fields that are not known are None; state/snapshot.SourceEndView says what each means.
+    """
+
+    read_at: float
+    connect_cluster: str
+    connector: str
+    source_partition: str
+    source: str
+    kind: str
+    server: str | None = None
+    end: str | None = None
+    position: int | None = None
+    end_position: int | None = None
+    lag_bytes: int | None = None
+    lag_transactions: int | None = None
+    lag_rows: int | None = None
+    behind_since: float | None = None
+    caught_up: bool | None = None
+    problem: str | None = None
+
+
 class SourceEndRequest(msgspec.Struct, frozen=True):
     """What a source is asked for beside its own end: columns of tables, or files."""
 

@@ -20,6 +20,7 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import read_complete_snapshot
+from offsetwatch.cli.history.source_ends import SourceEndsReader
 from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import SystemClock
@@ -35,6 +36,7 @@ from offsetwatch.model.topology import (
     TopicKind,
     Topology,
 )
+from offsetwatch.serve.documents.api import encode_connectors
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def run_pipeline(
         from offsetwatch.history.pipeline import run  # noqa: PLC0415
     with read_complete_snapshot(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
+        ends = SourceEndsReader(loaded, encode_connectors(snapshot)) if loaded.sources else tuple
     too = find_readable_topics(loaded, topology)
     topics = (*topology.recorded(), *(each.at for each in too))
     spec = run.PipelineSpec(
@@ -82,6 +85,7 @@ def run_pipeline(
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
         topic_ids=read_topic_ids(loaded, topics),
         beside=too,
+        source_ends=ends,
         cadence_s=loaded.history.cadence_s,
         refine_s=loaded.history.refine_s,
         max_offsets_per_trigger=loaded.history.max_offsets_per_trigger,

@@ -1,15 +1,18 @@
-"""Samples of mirrored logs' ends and of committed group offsets, taken while the pipeline runs.
+"""Samples of ends and of committed group offsets, taken while the pipeline runs.
 
-Offsets topics hold the position of a mirror and never the log end, and nothing retains the commits
-of a consumer group for a week: without these samples the usual lag, or the cost of a past failover,
-would be unknown. What is not sampled stays unknown. A round that fails leaves a hole, and never
-fails a run.
+Offsets topics hold the position of a mirror or a source connector and never the log end or the end
+of its source, and nothing retains the commits of a consumer group for a week: without these samples
+the usual lag, or the cost of a past failover, would be unknown. What is not sampled stays unknown.
+A round that fails leaves a hole, and never fails a run.
+
+Ends of sources come from the daemon: only it asks databases, and only from its own series of reads
+follow the seconds that a connector is behind.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -20,16 +23,19 @@ import structlog
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import UnixClock, to_utc
-from offsetwatch.errors import AccessDenied, ClientError
+from offsetwatch.errors import AccessDenied, ClientError, ConfigError, OffsetwatchError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.offsets_topic_queries import quote_text
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,
+    BRONZE_SOURCE_ENDS,
     CHECKPOINTS,
     SILVER_NEWEST,
 )
+from offsetwatch.model.offsets import INT64_MAX, INT64_MIN
+from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.failover import GROUP_PARTITIONS_MAX, GROUPS_MAX
 from offsetwatch.state.mirror.mm2_names import (
@@ -40,6 +46,8 @@ from offsetwatch.state.mirror.mm2_names import (
 
 _ClusterPartition = tuple[str, TopicPartition]  # on which Kafka cluster
 _Row = tuple[object, ...]
+SourceEndsQuery = Callable[[], Iterable[SourceEndSample]]
+"""Returns the newest samples of all sources. Raises ClientError, ConfigError."""
 
 _log = structlog.get_logger()
 _PENDING_ROWS_MAX: Final = 500_000  # rows that wait to be written: some hundred megabytes
@@ -62,7 +70,7 @@ class _CheckpointKey(msgspec.Struct):
 
 @dataclass(slots=True)
 class Sampler:
-    """Sampler of log ends and group offsets. Rows wait until `write`. Not thread-safe.
+    """Sampler of ends and group offsets. Rows wait until `write`. Not thread-safe.
 
     A flow on a Kafka cluster without an entry in `_admins` is left out.
     """
@@ -71,8 +79,11 @@ class Sampler:
     _flows: Sequence[MirrorFlow]
     _admins: Mapping[str, KafkaAdmin]
     _clock: UnixClock
+    _query_source_ends: SourceEndsQuery = tuple
     _ends: list[_Row] = field(default_factory=list)
     _groups: list[_Row] = field(default_factory=list)
+    _source_ends: list[_Row] = field(default_factory=list)
+    _source_read_at: dict[tuple[str, str, str], float] = field(default_factory=dict)
     _refused: set[str] = field(default_factory=set)
 
     def take(self) -> None:
@@ -81,8 +92,9 @@ class Sampler:
         Group offsets come first, so that a group beyond the end of its log is really beyond it, and
         the log end is not merely too old.
         """
-        if len(self._ends) + len(self._groups) > _PENDING_ROWS_MAX:
+        if len(self._ends) + len(self._groups) + len(self._source_ends) > _PENDING_ROWS_MAX:
             return  # nothing could be written for very long, and that is reported elsewhere
+        self._source_ends += self._read_source_ends()
         at = to_utc(self._clock.now())
         progress = reader.read_flow_progress(self._base)
         queries = self._build_group_queries(progress)
@@ -99,7 +111,11 @@ class Sampler:
 
     def write(self) -> None:
         """Write the pending samples into the tables. Raises HistoryError; it then retains them."""
-        for rows, table in ((self._ends, BRONZE_LOG_ENDS), (self._groups, BRONZE_GROUP_OFFSETS)):
+        for rows, table in (
+            (self._ends, BRONZE_LOG_ENDS),
+            (self._groups, BRONZE_GROUP_OFFSETS),
+            (self._source_ends, BRONZE_SOURCE_ENDS),
+        ):
             if rows:
                 commits.append_rows(rows, self._base, table)
                 rows.clear()
@@ -204,10 +220,49 @@ class Sampler:
             for where, log in sorted(log_ends.items())
         ]
 
-    def _log_failure(self, what: str, why: ClientError) -> None:
+    def _read_source_ends(self) -> list[_Row]:
+        """Return a row for each end that was read since the sample before."""
+        try:
+            samples = tuple(self._query_source_ends())
+        except (ClientError, ConfigError) as exc:
+            self._log_failure("ends of sources", exc)
+            return []
+        known = self._source_read_at
+        self._source_read_at = {_build_key(sample): sample.read_at for sample in samples}
+        return [
+            _build_row(sample)
+            for sample in samples
+            if known.get(_build_key(sample)) != sample.read_at
+        ]
+
+    def _log_failure(self, what: str, why: OffsetwatchError) -> None:
         """Log a failure. A denial is logged once for each subject; any other failure may pass."""
         if what in self._refused:
             return
         if isinstance(why, AccessDenied):
             self._refused.add(what)
         _log.warning("history_sample_failed", what=what, reason=str(why))
+
+
+def _build_key(sample: SourceEndSample) -> tuple[str, str, str]:
+    return sample.connect_cluster, sample.connector, sample.source_partition
+
+
+def _build_row(sample: SourceEndSample) -> _Row:
+    at = to_utc(sample.read_at)
+    numbers = (
+        sample.position,
+        sample.end_position,
+        sample.lag_bytes,
+        sample.lag_transactions,
+        sample.lag_rows,
+    )
+    since = sample.behind_since
+    return (
+        *(at, *_build_key(sample), sample.source, sample.kind, sample.server, sample.end),
+        *(
+            number if number is not None and INT64_MIN <= number <= INT64_MAX else None
+            for number in numbers
+        ),
+        *(None if since is None else to_utc(since), sample.caught_up, sample.problem, at.date()),
+    )

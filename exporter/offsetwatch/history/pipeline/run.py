@@ -29,7 +29,7 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.pipeline import commits, gold
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, resolve_recorded_topics
-from offsetwatch.history.pipeline.offset_sampler import Sampler
+from offsetwatch.history.pipeline.offset_sampler import Sampler, SourceEndsQuery
 from offsetwatch.history.pipeline.silver import refine
 from offsetwatch.history.pipeline.stream import BronzeStream
 from offsetwatch.history.pipeline.stream_plan import (
@@ -97,6 +97,7 @@ class PipelineSpec:
     max_offsets_per_trigger    bounds a batch's memory; half a million records fit a 1 GB heap
     master          where Spark runs, unless spark-submit, the environment or spark-defaults decide
     heap            of the JVM
+    source_ends     how far the connectors are behind their sources, asked for with each sample
     """
 
     base: Path
@@ -109,6 +110,7 @@ class PipelineSpec:
     master: str = "local[2]"
     heap: str = "1g"
     beside: tuple[AuxiliaryTopic, ...] = ()
+    source_ends: SourceEndsQuery = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,8 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
             every_s = None if short else spec.cadence_s
             monitor = StreamProgressMonitor(status, spec.base, streams, now, every_s=every_s)
             admins = {name: KafkaAdmin(name, properties) for name, properties in spec.kafka.items()}
-            with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
+            sampler = Sampler(spec.base, spec.topology.flows, admins, now, spec.source_ends)
+            with closing(sampler):
                 yield _Run(spec, spark, by_topic, streams, before, monitor, sampler, now)
 
 

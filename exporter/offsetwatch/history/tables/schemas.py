@@ -215,6 +215,34 @@ BRONZE_GROUP_OFFSETS = Table(
     append_only=True,
 )
 
+# How far source partitions were behind the ends of their sources, by the daemon, each time that a
+# run asked it (model/source_ends.SourceEndSample). What it did not read has no row.
+BRONZE_SOURCE_ENDS = Table(
+    path="bronze/source_ends",
+    columns=(
+        TableColumn("at", "TIMESTAMP", required=True),  # when the daemon read the end
+        *_SOURCE_COLUMNS,
+        TableColumn("source", "STRING", required=True),
+        TableColumn("kind", "STRING", required=True),
+        TableColumn("server", "STRING"),  # which server it was; null where it does not tell
+        TableColumn("source_end", "STRING"),  # as the source writes it
+        # null where there is none, or it does not fit 64 bits
+        TableColumn("position", "BIGINT"),
+        TableColumn("end_position", "BIGINT"),
+        TableColumn("lag_bytes", "BIGINT"),
+        TableColumn("lag_transactions", "BIGINT"),
+        TableColumn("lag_rows", "BIGINT"),
+        TableColumn("behind_since", "TIMESTAMP"),
+        TableColumn("caught_up", "BOOLEAN"),  # null: not known, and the lags are upper bounds
+        TableColumn("problem", "STRING"),  # why there are no numbers, or what is lost
+        TableColumn("day", "DATE", required=True),  # of `at`
+    ),
+    partitioned_by=("day",),
+    indexed=4,
+    ordered_by=(*SOURCE_COLUMN_NAMES, "at"),
+    append_only=True,
+)
+
 # One row per commit of a source partition under a raw key that a task may look up, with what
 # changed since the one before it under the same raw key in that log. Never changed once written.
 SILVER_COMMITS = Table(
@@ -410,6 +438,7 @@ TABLES = (
     BRONZE_RECORDS,
     BRONZE_LOG_ENDS,
     BRONZE_GROUP_OFFSETS,
+    BRONZE_SOURCE_ENDS,
     *SILVER,
     GOLD_PROGRESS,
     GOLD_FLOW_PROGRESS,
