@@ -184,6 +184,22 @@ def test_a_document_of_another_version_or_shape_is_refused() -> None:
         decode_baselines(encode_baselines(msgspec.structs.replace(DOCUMENT, connectors=(short,))))
 
 
+@pytest.mark.parametrize("field", ["lag", "source_lag_s"])
+@pytest.mark.parametrize("lags", [(), ((1.0, 1.0, 1.0),), ((1.0, -1.0, 1.0),) * HOURS])
+def test_lags_of_other_hours_or_below_nothing_are_refused(field, lags) -> None:
+    odd = msgspec.structs.replace(DOCUMENT.connectors[0], **{field: lags})
+    with pytest.raises(DamagedBaselines, match=f"lags of {len(lags)} hours"):
+        decode_baselines(encode_baselines(msgspec.structs.replace(DOCUMENT, connectors=(odd,))))
+
+
+def test_what_is_too_long_behind_a_source_follows_the_hour_of_the_week() -> None:
+    hours = ((1.0, 5.0, 20.0),) * 167 + ((1.0, 5.0, 600.0),)
+    baseline = msgspec.structs.replace(DOCUMENT.connectors[0], source_lag_s=hours)
+    assert baseline.source_lag_limit(MONDAY) == 2 * 20.0 + 60.0
+    assert baseline.source_lag_limit(MONDAY - 1) == 2 * 600.0 + 60.0
+    assert DOCUMENT.connectors[0].source_lag_limit(MONDAY) is None
+
+
 def test_nothing_published_is_nothing_and_half_of_it_is_damage(tmp_path: Path) -> None:
     assert pipeline_status.read_baselines(tmp_path) is None
     pipeline_status.publish(tmp_path, DOCUMENT)

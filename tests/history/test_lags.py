@@ -11,6 +11,7 @@ import pytest
 from offsetwatch.history.baselines.job import SAMPLE_INTERVAL_S
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
+    BRONZE_SOURCE_ENDS,
     GOLD_FLOWS,
     SILVER_COMMITS,
 )
@@ -138,4 +139,55 @@ def test_eight_weeks_of_polls_report_what_lag_is_usual(spark: Any, tmp_path: Pat
     write(tmp_path, BRONZE_LOG_ENDS, *polls)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
+    }
+
+
+# --- sources -------------------------------------------------------------------------------------
+
+
+def read_source(second: float, lag_s: float | None, name: str = "shop") -> Row:
+    """The end of a source, read at a second; None: how long changes have waited is not known."""
+    return {
+        "at": moment(second),
+        "connect_cluster": "lab",
+        "connector": "wal",
+        "source_partition": f'{{"server":"{name}"}}',
+        "source": name,
+        "kind": "postgresql",
+        "behind_since": moment(second - lag_s) if lag_s else None,
+        "caught_up": None if lag_s is None else lag_s == 0,
+        "day": moment(second).date(),
+    }
+
+
+def test_the_lag_behind_a_source_is_the_greatest_that_is_known(spark: Any, tmp_path: Path) -> None:
+    from offsetwatch.history.baselines.job import compute_source_lags
+
+    begins = SAMPLE_INTERVAL_S - BEGIN % SAMPLE_INTERVAL_S
+    rows = (
+        *(read_source(begins, 40.0), read_source(begins, 0.0, "idle")),
+        read_source(begins + 60, 100.0),  # one in five minutes is enough
+        *(read_source(begins + SAMPLE_INTERVAL_S, 0.0), read_source(begins + 300, None, "idle")),
+        read_source(begins + 2 * SAMPLE_INTERVAL_S, None),
+    )
+    write(tmp_path, BRONZE_SOURCE_ENDS, *rows)
+    samples = spark.read.format("delta").load(str(BRONZE_SOURCE_ENDS.at(tmp_path)))
+    result = compute_source_lags(samples).collect()
+    assert sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in result) == [
+        (begins, "wal", 40.0),
+        (begins + SAMPLE_INTERVAL_S, "wal", 0.0),
+    ]
+
+
+def test_eight_weeks_of_reads_report_how_long_changes_usually_wait(
+    spark: Any, tmp_path: Path
+) -> None:
+    from offsetwatch.history.baselines.job import compute_source_lag_baselines
+
+    weeks_s = 8 * 7 * 86_400
+    assert compute_source_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {}
+    reads = (read_source(second, 12.0) for second in range(0, weeks_s, 1800))
+    write(tmp_path, BRONZE_SOURCE_ENDS, *reads)
+    assert compute_source_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {
+        ("lab", "wal"): ((12.0, 12.0, 12.0),) * 168
     }

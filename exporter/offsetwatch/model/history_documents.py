@@ -26,6 +26,7 @@ VERSION: Final = 1
 TOO_OLD_S: Final = 14 * 86_400.0  # what was usual half a month ago may not be any more
 LAG_FACTOR: Final = 2.0
 LAG_RECORDS_MIN: Final = 100
+SOURCE_LAG_S_MIN: Final = 60.0  # four reads of an end at the default interval
 _MONDAY_S: Final = 4 * 86_400.0  # the first Monday of Unix time
 
 
@@ -43,6 +44,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                         another offset
     lag                 of a flow: the same quantiles of the lag in records, for each hour of the
                         week; None if unknown
+    source_lag_s        the same of the seconds for which changes wait in the source of a connector
     """
 
     connect_cluster: str
@@ -56,6 +58,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     quantiles: tuple[float, float, float]
     commit_s: tuple[float, float, float] | None = None
     lag: tuple[tuple[float, float, float], ...] | None = None
+    source_lag_s: tuple[tuple[float, float, float], ...] | None = None
 
     def expected(self, since: float, until: float) -> float:
         """Return the expected number of advances between two moments (Unix seconds)."""
@@ -97,6 +100,24 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """
         most = self.lag_at_most(moment)
         return None if most is None else LAG_FACTOR * most + LAG_RECORDS_MIN
+
+    def source_lag_at_most(self, moment: float) -> float | None:
+        """Return the seconds behind its source that one of a hundred samples of this hour of the
+        week exceeds; None if unknown.
+        """
+        if self.source_lag_s is None:
+            return None
+        return self.source_lag_s[_find_week_hour(moment)[1]][QUANTILES.index(0.99)]
+
+    def source_lag_limit(self, moment: float) -> float | None:
+        """Return the seconds behind its source that are out of the ordinary if exceeded; None if
+        unknown.
+
+        At each hour of the week the limit is LAG_FACTOR times `source_lag_at_most`, plus
+        SOURCE_LAG_S_MIN.
+        """
+        most = self.source_lag_at_most(moment)
+        return None if most is None else LAG_FACTOR * most + SOURCE_LAG_S_MIN
 
     def _total(self, moment: float) -> float:
         week, hour, part = *_find_week_hour(moment), ((moment - _MONDAY_S) % HOUR_S) / HOUR_S
@@ -172,10 +193,9 @@ def _find_errors(baselines: Baselines) -> Iterator[str]:
         numbers = (*connector.per_hour, *limits, *connector.quantiles)
         if len(connector.per_hour) != HOURS or any(number < 0 for number in numbers):
             yield f"{connector.connector}: rates of {len(connector.per_hour)} hours, or below 0"
-        if connector.lag is not None and (
-            len(connector.lag) != HOURS or any(min(hour) < 0 for hour in connector.lag)
-        ):
-            yield f"{connector.connector}: lags of {len(connector.lag)} hours, or below 0"
+        for lags in (connector.lag, connector.source_lag_s):
+            if lags is not None and (len(lags) != HOURS or any(min(hour) < 0 for hour in lags)):
+                yield f"{connector.connector}: lags of {len(lags)} hours, or below 0"
 
 
 def _find_week_hour(moment: float) -> tuple[int, int]:

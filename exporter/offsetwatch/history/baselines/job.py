@@ -30,12 +30,14 @@ from offsetwatch.history.tables.commit_changes import RESET
 from offsetwatch.history.tables.pipeline_status import publish, read_baselines
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
+    BRONZE_SOURCE_ENDS,
     CONNECT_OFFSETS,
     GOLD_FLOWS,
     LOG_COLUMN_NAMES,
     SILVER_COMMITS,
     SILVER_LOGS,
     SOURCE_COLUMN_NAMES,
+    Table,
 )
 from offsetwatch.model.history_documents import Baseline, Baselines, InsufficientBaseline
 from offsetwatch.model.offsets import Order
@@ -76,12 +78,15 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
         commits, logs = (read_frame(spark, base, table) for table in (SILVER_COMMITS, SILVER_LOGS))
         rows = compute_baselines(commits, logs, until).collect()
         lag = compute_lag_baselines(spark, base, until)
+        source_lag = compute_source_lag_baselines(spark, base, until)
     baselines = Baselines(
         made_at=now,
         until=until,
         connectors=tuple(
             msgspec.structs.replace(
-                connector, lag=lag.get((connector.connect_cluster, connector.connector))
+                connector,
+                lag=lag.get((connector.connect_cluster, connector.connector)),
+                source_lag_s=source_lag.get((connector.connect_cluster, connector.connector)),
             )
             for connector in _decode_documents((row.baseline for row in rows), Baseline)
         ),
@@ -153,24 +158,44 @@ def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Return the lag baseline of each flow subject log ends were sampled for long enough."""
-    # A week more: what is before it is known at the first sample.
-    since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
     commits, log_ends = (
-        read_frame(spark, base, table).where(sf.col("at") >= since)
-        for table in (SILVER_COMMITS, BRONZE_LOG_ENDS)
+        _read_weeks(spark, base, table, until) for table in (SILVER_COMMITS, BRONZE_LOG_ENDS)
     )
+    flows = read_frame(spark, base, GOLD_FLOWS)
+    return _fit_lags(compute_lags(flows, commits, log_ends), until)
+
+
+def compute_source_lag_baselines(
+    spark: SparkSession, base: Path, until: float
+) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
+    """Return the baseline of the seconds behind its source of each connector for which they were
+    sampled for long enough.
+    """
+    if not reader.has_tables(base, (BRONZE_SOURCE_ENDS,)):
+        return {}  # of an older version, and no run since
+    samples = _read_weeks(spark, base, BRONZE_SOURCE_ENDS, until)
+    return _fit_lags(compute_source_lags(samples), until)
+
+
+def _read_weeks(spark: SparkSession, base: Path, table: Table, until: float) -> DataFrame:
+    """Return the rows of a table of the weeks to learn from.
+
+    A week more: what is before it is known at the first sample.
+    """
+    since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
+    return read_frame(spark, base, table).where(sf.col("at") >= since)
+
+
+def _fit_lags(lags: DataFrame, until: float) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     rows = (
-        compute_lags(read_frame(spark, base, GOLD_FLOWS), commits, log_ends)
-        .groupBy(*_CONNECTOR_COLUMNS)
-        .applyInArrow(_build_lag_task(until), _LAG_DDL)
-        .collect()
+        lags.groupBy(*_CONNECTOR_COLUMNS).applyInArrow(_build_lag_task(until), _LAG_DDL).collect()
     )
     decode = msgspec.json.Decoder(tuple[model.Lags, ...]).decode
     return {(row.connect_cluster, row.connector): decode(bytes(row.lag)) for row in rows}
 
 
 def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
-    """Build the function that executors apply to the lag samples of one flow."""
+    """Build the function that executors apply to the lag samples of one connector."""
 
     def of_one(rows: pa.Table) -> pa.Table:
         subject = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
@@ -227,6 +252,28 @@ def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> D
         at_each_sample.groupBy(*_CONNECTOR_COLUMNS, "moment")
         .agg(sf.sum(behind).alias("lag"))
         .select(*_CONNECTOR_COLUMNS, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
+    )
+
+
+def compute_source_lags(samples: DataFrame) -> DataFrame:
+    """Return (connect_cluster, connector, at, lag) of the first sample in each SAMPLE_INTERVAL_S.
+
+    `at` is in Unix seconds. `lag` is the greatest number of seconds for which changes waited in the
+    source, of all source partitions whose lag is known.
+
+    samples    bronze/source_ends, all of the time in question
+    """
+    waited = (sf.unix_micros("at") - sf.unix_micros("behind_since")) / 1_000_000
+    known = sf.col("behind_since").isNotNull()
+    lag = sf.when(sf.col("caught_up"), sf.lit(0.0)).when(known, sf.greatest(sf.lit(0.0), waited))
+    slot = sf.floor(sf.unix_seconds("at") / SAMPLE_INTERVAL_S)
+    first = Window.partitionBy(*_CONNECTOR_COLUMNS, slot)
+    return (
+        samples.withColumn("first", sf.min("at").over(first))
+        .where(sf.col("at") == sf.col("first"))
+        .groupBy(*_CONNECTOR_COLUMNS, (sf.unix_micros("at") / 1_000_000).alias("at"))
+        .agg(sf.max(lag).alias("lag"))
+        .where("lag IS NOT NULL")
     )
 
 

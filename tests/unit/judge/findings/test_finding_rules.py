@@ -554,6 +554,15 @@ def ended(play: Play, end: int = 500, database: str = "shop", **slot: Any) -> No
 
 
 def a_source_is_later_than_ever() -> Play:
+    return late_source(pause_s=30.0)
+
+
+def a_source_is_later_than_at_this_hour() -> Play:
+    return late_source(source_lag_s=((1.0, 5.0, 20.0),) * HOURS)
+
+
+def late_source(**usual_values: Any) -> Play:
+    """Changes wait for five intervals in a source whose connector has this baseline."""
     play = captured()
     usual = Baseline(
         connect_cluster="lab",
@@ -563,8 +572,8 @@ def a_source_is_later_than_ever() -> Play:
         advances=900,
         per_hour=(60.0,) * HOURS,
         pause_advances=None,
-        pause_s=30.0,
         quantiles=(0.5, 0.9, 0.99),
+        **{"pause_s": None, **usual_values},
     )
     play.more["usual"] = BaselinesView(valid=True, of={("lab", "wal"): usual})
     ends = count(600, 10)
@@ -658,6 +667,7 @@ FOUND = [
     (32, series_are_left_out, FindingName.SERIES_DROPPED),
     (33, rest_gives_other_states, FindingName.REST_STATES_DIFFER),
     (34, a_source_is_later_than_ever, FindingName.SOURCE_BEHIND),
+    (34, a_source_is_later_than_at_this_hour, FindingName.SOURCE_BEHIND),
     (35, a_slot_is_no_longer_reserved, FindingName.SOURCE_RETENTION_NEAR),
     (35, the_limit_of_wal_comes_near, FindingName.SOURCE_RETENTION_NEAR),
     (36, a_slot_is_lost, FindingName.SOURCE_POSITION_LOST),
@@ -695,6 +705,13 @@ def test_a_finding_of_a_source_ends_by_its_answer_and_not_by_silence(built):
     play.world.commit("wal", {"server": "shop"}, {"lsn": 480})
     play.run(0.5, each=lambda: ended(play))
     assert play.names() == []
+
+
+def test_what_a_source_usually_lags_counts_more_than_the_pauses_of_its_connector():
+    assert "it never paused for so long" in a_source_is_later_than_ever().only().summary
+    late = a_source_is_later_than_at_this_hour().only().summary
+    assert "at this hour it is hardly ever behind for more than 20 s" in late
+    assert late_source(pause_s=30.0, source_lag_s=((1.0, 5.0, 300.0),) * HOURS).names() == []
 
 
 def test_a_source_that_only_we_do_not_reach_is_said_to_be_read_by_its_connector():

@@ -33,8 +33,10 @@ DOWN_INTERVALS: Final = 2
 
 
 def find_late_sources(context: RuleContext) -> Iterator[Finding]:
-    """Rule 34: for three intervals changes have waited in a source for longer than its connector
-    ever paused, for these hours of the week. Not of one that an operator has stopped or paused.
+    """Rule 34: for three intervals changes have waited in a source for longer than usual: more than
+    twice what one of a hundred samples of this hour of the week exceeds, plus a minute; where
+    history has no samples, longer than the connector ever paused, for these hours of the week. Not
+    of one that an operator has stopped or paused.
     """
     for key, views in _group_by_connector(context, _is_late(context)):
         if _is_at_rest(context, key) or not _lasts(context, "source_behind", key):
@@ -44,8 +46,8 @@ def find_late_sources(context: RuleContext) -> Iterator[Finding]:
             FindingName.SOURCE_BEHIND,
             Severity.WARNING,
             key,
-            f"has not read what its source has had since {format_moment(since)}, and in its "
-            "history it never paused for so long.",
+            f"has not read what its source has had since {format_moment(since)}, and "
+            f"{_describe_baseline(context, key)}.",
             evidence=_build_evidence(views),
         )
 
@@ -235,14 +237,21 @@ def _is_late(context: RuleContext) -> Callable[[SourceEndView], bool]:
     def is_late(view: SourceEndView) -> bool:
         key = (view.connect_cluster, view.connector)
         baseline = context.snapshot.usual.of.get(key)
-        return (
-            baseline is not None
-            and view.caught_up is False
-            and view.behind_since is not None
-            and baseline.out_of_the_ordinary(view.behind_since, context.now)
-        )
+        if baseline is None or view.caught_up is not False or view.behind_since is None:
+            return False
+        limit_s = baseline.source_lag_limit(context.now)
+        if limit_s is not None:
+            return context.now - view.behind_since > limit_s
+        return baseline.out_of_the_ordinary(view.behind_since, context.now)
 
     return is_late
+
+
+def _describe_baseline(context: RuleContext, key: ConnectorKey) -> str:
+    most = context.snapshot.usual.of[key].source_lag_at_most(context.now)
+    if most is None:
+        return "in its history it never paused for so long"
+    return f"at this hour it is hardly ever behind for more than {format_timespan(most)}"
 
 
 def _is_at_rest(context: RuleContext, key: ConnectorKey) -> bool:
