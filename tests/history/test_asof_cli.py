@@ -14,7 +14,10 @@ from offsetwatch.cli import cli
 from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.history.queries import asof
 from offsetwatch.errors import ConfigError
+from offsetwatch.history.tables.schemas import BRONZE_SOURCE_ENDS
 from tests.fakes.worker import Worker, ok
+from tests.history.delta import Row, write
+from tests.history.rows import at
 from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, format_position, lake
 
 THERE, LATER = {"filename": "/there"}, {"filename": "/later"}
@@ -174,6 +177,39 @@ def test_the_table_says_where_each_offset_was_found(base: Path) -> None:
         *("file", '{"filename":"/in"}', '{"position":2}', "2026-11-21T06:40:10.000Z"),
         *("east/connect-offsets", "0", "4"),
     ]
+
+
+def test_the_table_says_how_far_behind_its_source_each_offset_was(base: Path) -> None:
+    def sample(second: float, lag: int, partition: dict[str, str], **changes: Any) -> Row:
+        read_at = at(round((MORNING + second) * 1000))
+        return {
+            "at": read_at,
+            "connect_cluster": "payments",
+            "connector": "file",
+            "source_partition": json.dumps(partition, separators=(",", ":")),
+            "source": "lines",
+            "kind": "file",
+            "lag_bytes": lag,
+            "behind_since": at(round((MORNING + second - 9) * 1000)),
+            "caught_up": False,
+            "day": read_at.date(),
+            **changes,
+        }
+
+    gone = {"lag_bytes": None, "behind_since": None, "caught_up": None, "problem": "it is gone"}
+    rows = (
+        sample(2, 500, IN),
+        sample(11, 924, IN),
+        sample(13, 7, IN),
+        sample(11, 0, THERE, **gone),
+    )
+    write(base, BRONZE_SOURCE_ENDS, *rows)
+    done = history(base, "--time", moment(12), "--format", "table")
+    lines = {line.split()[1]: line.split()[7:] for line in done.stdout.splitlines() if "{" in line}
+    assert lines['{"filename":"/in"}'] == ["924", "bytes", "9", "s", "2026-11-21T06:40:11.000Z"]
+    assert lines['{"filename":"/there"}'][:3] == ["it", "is", "gone"]
+    later = history(base, "--time", moment(2000), "--format", "table")
+    assert "source read" not in later.stdout  # the newest sample is too old
 
 
 def test_verbose_names_the_files_and_how_many_were_not_needed(base: Path) -> None:

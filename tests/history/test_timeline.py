@@ -18,6 +18,7 @@ from offsetwatch.history.tables.pipeline_status import find_baselines_path, publ
 from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     BRONZE_RECORDS,
+    BRONZE_SOURCE_ENDS,
     GOLD_FLOWS,
     SILVER_LOGS,
 )
@@ -435,6 +436,66 @@ def test_without_samples_of_weeks_it_says_that_it_cannot_report(log: Log, tmp_pa
     publish(base, build_baselines(connector="mm2"))
     timeline = read(base, connector="mm2", until=300)
     assert any("what lag is usual is not known" in note for note in timeline.notes)
+
+
+# --- a source ------------------------------------------------------------------------------------
+
+
+def sampled(base: Path, log: Log, *samples: tuple[float, float | None]) -> Path:
+    """Ends of the source of `file`, each read at a second, with the seconds behind it: None where
+    that is not known.
+    """
+    path = lake(base, log)
+    write(base, BRONZE_SOURCE_ENDS, *(read_end(*sample) for sample in samples))
+    return path
+
+
+def read_end(second: float, lag_s: float | None, partition: str = "/in") -> Row:
+    read_at = at(round((MORNING + second) * 1000))
+    return {
+        "connect_cluster": "payments",
+        "connector": "file",
+        "source_partition": json.dumps({"filename": partition}, separators=(",", ":")),
+        "source": "in",
+        "kind": "file",
+        "at": read_at,
+        "behind_since": at(round((MORNING + second - lag_s) * 1000)) if lag_s else None,
+        "caught_up": None if lag_s is None else lag_s == 0,
+        "day": read_at.date(),
+    }
+
+
+def test_a_source_that_waited_longer_than_usual_is_an_episode(log: Log, tmp_path: Path) -> None:
+    log.commit(0, 1)
+    base = sampled(tmp_path, log, (60, 0), (120, 50), (180, 110), (240, 170), (300, None), (360, 0))
+    publish(base, build_baselines(source_lag_s=((1.0, 5.0, 20.0),) * HOURS))
+    (event,) = (e for e in read(base).events if e.what is ConnectorEventKind.BEHIND)
+    assert (event.at - MORNING, event.until - MORNING) == (70, 360)  # type: ignore[operator]
+    assert event.origin.value == "source ends"
+    assert event.said == (
+        "behind its source by up to 2 min 50 s; at that hour it is hardly ever more than 20 s"
+    )
+
+
+def test_without_a_baseline_five_minutes_behind_a_source_are_an_episode(
+    log: Log, tmp_path: Path
+) -> None:
+    log.commit(0, 1)
+    base = sampled(tmp_path, log, (60, 200), (120, 290), (240, 410), (300, 470))
+    (event,) = (e for e in read(base).events if e.what is ConnectorEventKind.BEHIND)
+    assert event.at - MORNING == -170
+    assert event.said == "behind its source by up to 7 min 50 s, not seen to end"
+    assert ConnectorEventKind.BEHIND not in {e.what for e in read(base, until=240).events}
+
+
+def test_a_greater_lag_of_another_partition_is_that_of_the_connector(
+    log: Log, tmp_path: Path
+) -> None:
+    log.commit(0, 1)
+    base = sampled(tmp_path, log, (60, 0), (120, 0))
+    write(base, BRONZE_SOURCE_ENDS, read_end(60, 400, "/other"), read_end(120, 460, "/other"))
+    (event,) = (e for e in read(base).events if e.what is ConnectorEventKind.BEHIND)
+    assert event.said.startswith("behind its source by up to 7 min 40 s")
 
 
 def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> None:

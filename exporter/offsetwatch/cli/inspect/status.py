@@ -49,6 +49,7 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.findings import FINDINGS_MAX, Evidence, Scope, Severity, format_item
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
+from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
@@ -77,9 +78,13 @@ def format_source_lag(end: SourceEndRow) -> str | None:
     """Return the lag of a source partition in the unit of its source, or why there is none."""
     if end.snapshot_in_progress:
         return "snapshot in progress"
-    why_none = end.mismatch or end.lost or end.problem
-    if why_none is not None:
-        return why_none
+    return end.mismatch or end.lost or format_lag_in_units(end)
+
+
+def format_lag_in_units(end: SourceEndRow | SourceEndSample) -> str | None:
+    """Return the lag in transactions, rows or bytes, or why there is none; None if not known."""
+    if end.problem is not None:
+        return end.problem
     for lag, unit in (
         (end.lag_transactions, "transaction"),
         (end.lag_rows, "row"),

@@ -35,8 +35,10 @@ from offsetwatch.clock import to_utc
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
 from offsetwatch.formatting import format_count
+from offsetwatch.history.queries.source_lag import read_newest_samples
 from offsetwatch.history.tables import offsets_topic_queries, reader
 from offsetwatch.history.tables.offsets_topic_queries import OffsetsTopicLog, Row, find_keys_in_use
+from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse
@@ -108,6 +110,7 @@ class AsOfResult:
     newest_at       the newest record's own timestamp
     files, files_skipped    files of silver that were opened for the offsets, and how many of the
                             same tables were not
+    source_ends     by connector and source partition, the newest sample of the end of its source
     """
 
     at: float
@@ -118,6 +121,7 @@ class AsOfResult:
     newest_at: float
     files: tuple[str, ...]
     files_skipped: int
+    source_ends: Mapping[tuple[str, str], SourceEndSample]
 
 
 def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
@@ -161,6 +165,7 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
         newest_at=max(log.last_at for log in logs),
         files=at_that_time.files,
         files_skipped=at_that_time.files_skipped,
+        source_ends=read_newest_samples(base, cluster, query.connector, query.at),
     )
 
 

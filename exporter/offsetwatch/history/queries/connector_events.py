@@ -37,6 +37,7 @@ class Origin(StrEnum):
     STATUS = "status"
     OFFSETS = "offsets"
     LOG_ENDS = "log ends"
+    SOURCE_ENDS = "source ends"
     JOURNAL = "journal"
 
 
@@ -55,7 +56,7 @@ class ConnectorEventKind(StrEnum):
     forgotten        a tombstone deleted an offset
     unreadable       an offset that no task can read
     silent           no commit for much longer than usual
-    behind           the lag of a flow was higher than usual
+    behind           the lag of a flow, or behind the end of a source, was higher than usual
     remedy           of guarded remediation or a user's plan, by the journal
     """
 

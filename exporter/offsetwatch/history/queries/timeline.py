@@ -7,18 +7,19 @@ connector_events.py.
 Since the pipeline first read a topic, no record of it is missing. Before that, compaction has left
 the newest record of each key: the timeline says so, and guesses nothing for the rest. Times are
 Unix seconds, the records' own timestamps. "Usual" is the learned baseline; for a connector without
-one, a pause is reported if it is far longer than those of the same window, and no lag is reported.
+one, a pause is reported if it is far longer than those of the same window, no lag of a flow, and a
+lag behind a source if it is longer than PAUSE_S_MIN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -38,6 +39,7 @@ from offsetwatch.history.queries.connector_events import (
     format_duration,
     merge_events,
 )
+from offsetwatch.history.queries.source_lag import SAMPLE_AGE_S_MAX, read_lag_seconds
 from offsetwatch.history.tables import pipeline_status, reader
 from offsetwatch.history.tables.commit_changes import RESET
 from offsetwatch.history.tables.offsets_topic_queries import (
@@ -72,7 +74,6 @@ PAUSE_S_MIN: Final = 300.0
 PAUSE_FACTOR_MIN: Final = 20.0  # so many times its usual pause
 PAUSES_MIN: Final = 20  # fewer are no habit
 PAUSE_LOOKBACK_S: Final = 60 * 86_400.0  # an earlier pause is told as one of so long at least
-SAMPLE_SPACING_S_MAX: Final = 900.0  # looks further apart say nothing of what was between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
     subject = (cluster, query.connector)
     baseline, why = _find_baseline(base, subject, query.until)
     behind, unknown = find_lag_episodes(base, subject, query.since, query.until, baseline)
+    lags = read_lag_seconds(base, subject, query.since, query.until)
     name = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(query.connector)}"
     events = merge_events(
         fold_configs(_read_records(base, CONFIGS, cluster, query)),
@@ -125,6 +127,7 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
         fold_commits(_commits(base, name, query)),
         find_pauses(base, subject, query.since, query.until, baseline),
         behind,
+        find_source_lag_episodes(lags, baseline),
     )
     return Timeline(
         connect_cluster=cluster,
@@ -289,42 +292,100 @@ def find_lag_episodes(
     if baseline is None or baseline.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
     samples = _read_lag_samples(base, flow, since, until)
-    return tuple(_group_lag_samples(samples, baseline)), None
+    episodes = _group_lag_samples(samples, lambda moment: baseline.lag_limit(moment) or 0.0)
+    return tuple(_build_lag_event(episode, baseline) for episode in episodes), None
 
 
-def _group_lag_samples(samples: Iterable[tuple[float, int]], baseline: Baseline) -> Iterator[Event]:
-    """Yield times of high lag, from samples (Unix seconds, lag in records) in order.
+def find_source_lag_episodes(
+    samples: Iterable[tuple[float, float]], baseline: Baseline | None
+) -> Iterator[Event]:
+    """Yield times when changes waited in a source for longer than usual.
+
+    samples    Unix seconds and lag in seconds, in order
+    """
+
+    def find_limit(moment: float) -> float:
+        limit = None if baseline is None else baseline.source_lag_limit(moment)
+        return PAUSE_S_MIN if limit is None else limit
+
+    for episode in _group_lag_samples(samples, find_limit):
+        yield _build_source_lag_event(episode, baseline)
+
+
+class _LagEpisode(NamedTuple):
+    """Samples above the limit: Unix seconds and lag. `ended` is None if that was not seen."""
+
+    samples: list[tuple[float, float]]
+    ended: float | None
+
+    @property
+    def peak(self) -> tuple[float, float]:
+        """Return the sample with the greatest lag."""
+        return max(self.samples, key=lambda sample: sample[1])
+
+    @property
+    def until(self) -> float:
+        """Return the last time at which it was seen, or its end."""
+        return self.samples[-1][0] if self.ended is None else self.ended
+
+    @property
+    def going(self) -> str:
+        """Return in words that its end was not seen; "" if it was."""
+        return ", not seen to end" if self.ended is None else ""
+
+
+def _group_lag_samples(
+    samples: Iterable[tuple[float, float]], find_limit: Callable[[float], float]
+) -> Iterator[_LagEpisode]:
+    """Yield times of high lag, from samples (Unix seconds, lag) in order.
 
     One sample alone is none.
     """
-    over: list[tuple[float, int]] = []
+    over: list[tuple[float, float]] = []
     before: float | None = None
     for moment, lag in samples:
-        much = lag > (baseline.lag_limit(moment) or 0.0)
-        apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
+        much = lag > find_limit(moment)
+        apart = before is not None and moment - before > SAMPLE_AGE_S_MAX
         if apart or not much:
             if len(over) > 1:
-                yield _build_lag_event(over, baseline, None if apart else moment)
+                yield _LagEpisode(over, None if apart else moment)
             over = []
         if much:
             over.append((moment, lag))
         before = moment
     if len(over) > 1:
-        yield _build_lag_event(over, baseline, None)
+        yield _LagEpisode(over, None)
 
 
-def _build_lag_event(
-    over: list[tuple[float, int]], baseline: Baseline, ended: float | None
-) -> Event:
-    peak_at, peak = max(over, key=lambda sample: sample[1])
-    begins, ends = over[0][0], over[-1][0] if ended is None else ended
-    going = ", not seen to end" if ended is None else ""
+def _build_lag_event(episode: _LagEpisode, baseline: Baseline) -> Event:
+    peak_at, peak = episode.peak
+    begins = episode.samples[0][0]
     said = (
-        f"behind by up to {format_count(peak, 'record')} for "
-        f"{format_duration(ends - begins)}{going}; at that hour it is hardly ever more than "
-        f"{baseline.lag_at_most(peak_at) or 0.0:.0f}"
+        f"behind by up to {format_count(round(peak), 'record')} for "
+        f"{format_duration(episode.until - begins)}{episode.going}; at that hour it is hardly ever "
+        f"more than {baseline.lag_at_most(peak_at) or 0.0:.0f}"
     )
-    return Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
+    return Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=episode.until)
+
+
+def _build_source_lag_event(episode: _LagEpisode, baseline: Baseline | None) -> Event:
+    """Return the event, which begins when the end of the source was last at the position."""
+    peak_at, peak = episode.peak
+    first_at, first = episode.samples[0]
+    most = None if baseline is None else baseline.source_lag_at_most(peak_at)
+    usual = (
+        ""
+        if most is None
+        else f"; at that hour it is hardly ever more than {format_duration(most)}"
+    )
+    said = f"behind its source by up to {format_duration(peak)}{episode.going}{usual}"
+    return Event(
+        first_at - first,
+        Origin.SOURCE_ENDS,
+        ConnectorEventKind.BEHIND,
+        said,
+        until=episode.until,
+    )
 
 
 def _read_commit_times(

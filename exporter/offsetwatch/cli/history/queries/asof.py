@@ -15,7 +15,7 @@ import msgspec
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import parse_time
-from offsetwatch.cli.inspect.status import read_rest_offsets
+from offsetwatch.cli.inspect.status import format_lag_in_units, read_rest_offsets
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
@@ -23,6 +23,7 @@ from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.formatting import format_connector_command, format_count
 from offsetwatch.model.offsets import SourceOffset, Undecodable
+from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.toolbox import connector_facts
 
@@ -32,6 +33,7 @@ _NO_PARTITION = "null"  # of a connector without source partitions: REST can nei
 
 try:
     from offsetwatch.history.queries import asof
+    from offsetwatch.history.queries.source_lag import compute_sample_lag_seconds
 except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
@@ -238,9 +240,14 @@ def _read_current_offsets(
 
 
 def _print_table(answer: asof.AsOfResult) -> None:
+    ends = answer.source_ends
+    lag_columns = ("behind its source", "for", "source read") if ends else ()
     output.print_table(
         f"Offsets of {answer.connect_cluster} as of {asof.format_iso(answer.at)}",
-        ("connector", "source partition", "offset", "committed", "topic", "partition#", "record#"),
+        (
+            *("connector", "source partition", "offset", "committed", "topic", "partition#"),
+            *("record#", *lag_columns),
+        ),
         (
             (
                 connector.connector,
@@ -250,11 +257,28 @@ def _print_table(answer: asof.AsOfResult) -> None:
                 connector.topic,
                 entry.kpartition,
                 entry.koffset,
+                *(
+                    _format_source_lag(ends.get((connector.connector, entry.source_partition)))
+                    if ends
+                    else ()
+                ),
             )
             for connector in answer.connectors
             for entry in connector.then
         ),
     )
+
+
+def _format_source_lag(
+    sample: SourceEndSample | None,
+) -> tuple[str | None, str | None, str | None]:
+    """Return how far a source partition was behind the end of its source, for how long, and when
+    that was read.
+    """
+    if sample is None:
+        return None, None, None
+    lag_s = compute_sample_lag_seconds(sample, sample.read_at)
+    return format_lag_in_units(sample), output.format_age(lag_s), asof.format_iso(sample.read_at)
 
 
 def _print_diff(answer: asof.AsOfResult, loaded: config.Config) -> None:
