@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 
 from offsetwatch.clients.databases import SourceReader, build_source_reader
 from offsetwatch.config.schema.sources import Source
-from offsetwatch.decode.dialects import find_own_dialect
 from offsetwatch.decode.offset_order import Fields
 from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import ConnectorSettings
-from offsetwatch.model.source_ends import SourceEndRequest, SourceKind
-from offsetwatch.state.sources.source_ends import DIALECTS, find_column_query
+from offsetwatch.model.source_ends import SourceEndRequest
+from offsetwatch.remedy.gather.source_logs import find_reading_sources
+from offsetwatch.state.sources.source_ends import find_column_query
 from offsetwatch.toolbox.source_bounds import NO_SOURCE, SourceFacts
 from offsetwatch.toolbox.suggestions import format_names
 
@@ -37,7 +37,8 @@ class SourcePool:
         self, connector: str, settings: ConnectorSettings, partitions: Iterable[Fields]
     ) -> SourceFacts:
         """Return the end of the source that a connector reads, or why it is not known."""
-        sources = [source for source in self._sources if self._is_read(source, connector, settings)]
+        class_name = settings.class_name
+        sources = find_reading_sources(self._sources, self._connect, connector, class_name)
         if len(sources) != 1:
             names = format_names(source.name for source in sources)
             why = f"it reads several of sources: {names}" if sources else NO_SOURCE
@@ -55,14 +56,6 @@ class SourcePool:
         """Close connections."""
         while self._open:
             self._open.popitem()[1].close()
-
-    def _is_read(self, source: Source, connector: str, settings: ConnectorSettings) -> bool:
-        if DIALECTS[SourceKind(source.kind)] != find_own_dialect(settings.class_name):
-            return False
-        return any(
-            self._connect in {None, members.connect} and members.allows(connector)
-            for members in source.connectors
-        )
 
 
 def _build_request(
