@@ -1,7 +1,7 @@
 """Classification of a stack trace: the kind of failure, and whether one record may be to blame.
 
 In: a trace as Connect returns it. Out: a kind of failure, or UNKNOWN. Classes and calls decide, and
-no message but a server's own words (error_texts.py): messages quote records, and whoever writes a
+no message but a server's own texts (error_texts.py): messages quote records, and the author of a
 record can make up lines that look like classes and calls. A made-up line can only forbid a skip:
 
 * What forbids counts wherever it is. No message can remove a line of Java's (stack_trace.py),
@@ -164,7 +164,7 @@ def classify(trace: str, sink_data: frozenset[str] = frozenset()) -> Failure | N
     root = _find_root(lines) if _is_whole(trace, lines) and len(chain) <= CHAIN_MAX else None
     stage = stage_of(frames) if root is None else root.stage
     listed = sink_data if root is not None and stage == PUT else frozenset()
-    renamed = rename_by_text(trace[:TRACE_CHARS_MAX].split("\n"), lines)
+    renamed = rename_by_text(trace[:TRACE_CHARS_MAX], lines)
     veto = _find_veto(renamed, stage, listed)
     kind = veto
     if kind is None and root is not None:

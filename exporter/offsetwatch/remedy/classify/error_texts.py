@@ -89,13 +89,11 @@ def find_class_by_text(name: str, message: Sequence[str]) -> str | None:
     return None
 
 
-def rename_by_text(texts: Sequence[str], lines: Sequence[TraceLine]) -> tuple[TraceLine, ...]:
-    """Return the lines of a trace with the classes by which its exceptions are classified.
-
-    `texts` has the same lines as text.
-    """
+def rename_by_text(trace: str, lines: Sequence[TraceLine]) -> tuple[TraceLine, ...]:
+    """Return the lines of a trace with the classes by which its exceptions are classified."""
     if not any(isinstance(line, ExceptionHeader) and line.name in TEXTS for line in lines):
         return tuple(lines)
+    texts = trace.split("\n")
     return tuple(
         _rename(line, texts, lines, number) if isinstance(line, ExceptionHeader) else line
         for number, line in enumerate(lines)

@@ -245,4 +245,4 @@ def test_a_record_that_quotes_a_servers_text_is_not_believed_where_causes_are_ap
 
 def test_a_trace_without_such_an_exception_is_left_alone():
     lines = tuple(lines_of(PUT))
-    assert rename_by_text(PUT.split("\n"), lines) == lines
+    assert rename_by_text(PUT, lines) == lines
