@@ -26,6 +26,7 @@ import click
 from lab.cluster.lab import Lab
 from lab.cluster.options import LabOptions
 from lab.databases.postgresql import PostgresqlServer
+from lab.errors import LabError
 from lab.kills import seeded_kills
 from lab.kills.seeded_kills import commit, counts
 from lab.product.toolbox import Toolbox
@@ -137,9 +138,8 @@ class _Subject:
             wrong.append(f"{where}: refused, and it is the offset now")
         try:
             self.work(1)
-        except Exception as exc:
-            wrong.append(f"{where}: {exc}")
-            raise
+        except LabError as exc:
+            raise LabError(f"{where}: {exc}") from exc
         return _Outcome(name, tuple(wrong))
 
     def _choose(self, target: str, before: Offset, chance: random.Random) -> Offset:
