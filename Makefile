@@ -16,6 +16,9 @@
 #   make lab [ARGS=...]        the lab alone, kept up; `make lab ARGS=--help` says what it can do
 #   make databases             PostgreSQL and MariaDB for the lab, from Debian; none is started
 
+# Hundreds of tests start a process of their own: none compiles what another has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -67,6 +70,8 @@ PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || fa
 TWO_LANES = rm -rf $(TIMINGS); failed=0; $(MAKE) --no-print-directory -k -j 2 $(1) || failed=1; \
 	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
 PYTEST = OFFSETWATCH_TIMINGS=$(TIMINGS) OFFSETWATCH_PART=$@ $(BIN)/pytest
+# Files that take minutes come first, so that both processes end at about the same time.
+LONG := tests/worlds tests/scenarios tests/sim
 PUSH := not full and not proof
 REST := full and not proof
 
@@ -83,7 +88,8 @@ test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
 
 test-python: $(STAMP)
-	$(PYTEST) -q -n 2 --dist loadfile -m '$(PUSH) and not spark' --ignore=tests/real $(ARGS)
+	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m '$(PUSH) and not spark' \
+		$(ARGS) $(LONG) $(filter-out $(LONG) tests/real,$(patsubst %/,%,$(wildcard tests/*/)))
 
 test-spark: $(STAMP)
 	$(PYTEST) -q -m '$(PUSH) and spark' $(ARGS) tests/history

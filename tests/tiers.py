@@ -37,6 +37,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_changes.py",
             "tests/real/test_runbooks.py",
             "tests/history/test_audit_real.py",
+            "tests/history/test_silver.py",
             "tests/history/test_status_real.py",
         ),
     ),
@@ -46,6 +47,9 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_transactions.py",
             "tests/real/test_toolbox_roundtrip.py",
             "tests/real/test_toolbox_mirror.py",
+            "tests/scenarios/test_healthy_day.py",
+            "tests/scenarios/test_scenarios.py",
+            "tests/scenarios/test_verdicts_over_time.py",
         ),
         (
             "tests/real/test_database_readers.py",
@@ -57,6 +61,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
     ),
     (
         (
+            "tests/real/test_failover.py",
             "tests/real/test_remedy_kills.py",
             "tests/real/test_replica_daemons.py",
             "tests/real/test_failovers.py",
@@ -64,6 +69,8 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_toolbox_kills.py",
             "tests/real/test_replicas_act.py",
+            "tests/history/test_baselines.py",
+            "tests/history/test_lags.py",
             "tests/history/test_stream_real.py",
         ),
     ),
@@ -80,7 +87,10 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_database_changes.py",
             "tests/real/test_lab.py",
             "tests/real/test_unusual_cluster.py",
+            "tests/history/test_asof.py",
             "tests/history/test_full_disk.py",
+            "tests/history/test_history_session.py",
+            "tests/history/test_maintain.py",
             "tests/history/test_stream_outage.py",
         ),
     ),
@@ -89,6 +99,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_chart.py",
             "tests/real/test_strimzi.py",
             "tests/real/test_strimzi_remedy.py",
+            "tests/chart/test_probed.py",
         ),
         (
             "tests/real/test_alerts_remedy.py",
@@ -101,8 +112,10 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
     (
         (
             "tests/real/test_audit.py",
+            "tests/real/test_doctor.py",
             "tests/real/test_edge.py",
             "tests/real/test_failover_report.py",
+            "tests/real/test_lag_in_seconds.py",
             "tests/real/test_toolbox_rewind.py",
         ),
         (

@@ -42,11 +42,12 @@ ACCESS = {
         }
     }
 }
+ALL_OF_THEM = "tls and passwords"
 CASES: dict[str, dict[str, Any]] = {
     "plain": {},
     "tls": {"webConfig": {"tls_server_config": TLS}},
     "passwords": {"webConfig": {"basic_auth_users": USERS}, "config": ACCESS},
-    "tls and passwords": {
+    ALL_OF_THEM: {
         "webConfig": {"tls_server_config": TLS, "basic_auth_users": USERS},
         "config": ACCESS,
     },
@@ -78,7 +79,13 @@ def here(words: list[str], config: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("values", CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(values, id=name, marks=[] if name == ALL_OF_THEM else pytest.mark.full)
+        for name, values in CASES.items()
+    ],
+)
 def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
     values: dict[str, Any], tmp_path: Path
 ):

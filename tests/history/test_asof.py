@@ -452,6 +452,7 @@ COMMITS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(commits=COMMITS, day=st.integers(0, 4), second=SECONDS, pictured=st.booleans())
 def test_the_answer_is_a_replay_of_the_records_stamped_until_then(

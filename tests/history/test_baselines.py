@@ -244,6 +244,7 @@ def commits(base: Path, *, weeks: int = 8) -> Path:
     return base
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
     base = commits(tmp_path)

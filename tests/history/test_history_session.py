@@ -82,6 +82,7 @@ except HistoryError as exc:
 """
 
 
+@pytest.mark.full
 def test_a_jvm_that_was_killed_is_a_reason_and_not_a_bug() -> None:
     command = [sys.executable, "-c", LOSES_ITS_JVM]
     done = subprocess.run(

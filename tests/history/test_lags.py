@@ -127,6 +127,7 @@ def test_a_log_of_the_same_name_on_another_cluster_is_another(compute_lags: Any)
     assert compute_lags(commit(10, 4), looks=(build_sample(20, 9, kafka="east"),)) == []
 
 
+@pytest.mark.full
 def test_eight_weeks_of_polls_report_what_lag_is_usual(spark: Any, tmp_path: Path) -> None:
     from offsetwatch.history.baselines.job import compute_lag_baselines
 

@@ -24,6 +24,7 @@ class AfterFourDays:
         return MORNING + 3 * DAY
 
 
+@pytest.mark.full
 def test_closed_days_get_one_file_each_and_every_row_stays(
     spark: SparkSession, tmp_path: Path
 ) -> None:

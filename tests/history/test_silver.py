@@ -227,6 +227,7 @@ def many(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return refined(spark, base, today=DAYS + 1)
 
 
+@pytest.mark.full
 def test_many_runs_make_what_one_makes_and_what_a_plain_loop_makes(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_many_runs_make_what_one_makes_and_what_a_plain_loop_makes(
         assert pictures == ordered({name: row[name] for name in names} for row in expected)
 
 
+@pytest.mark.full
 def test_rates_count_as_the_edge_does(many: Path) -> None:
     counted: dict[tuple[str, str], list[int]] = {}
     for row in stored(many, SILVER_RATES):
@@ -292,6 +294,7 @@ def edge(records: list[Row]) -> Iterator[SourcePartitionView]:
 # ---- a run that is killed, and what may happen in between ---------------------------------------
 
 
+@pytest.mark.full
 def test_a_run_that_was_killed_is_done_again_and_counts_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -317,6 +320,7 @@ def test_a_run_that_was_killed_is_done_again_and_counts_once(
             assert rows(killed, table) == rows(plain, table)
 
 
+@pytest.mark.full
 def test_files_that_maintenance_writes_again_are_not_read_as_new(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
@@ -328,6 +332,7 @@ def test_files_that_maintenance_writes_again_are_not_read_as_new(
     assert len(rows(base, SILVER_COMMITS)) == before + 1
 
 
+@pytest.mark.full
 def test_a_lost_note_of_how_far_it_has_come_costs_nothing_unless_a_run_was_under_way(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
@@ -368,6 +373,7 @@ def test_a_run_whose_files_nobody_knows_any_more_is_not_taken_for_done(
         refined(spark, base)
 
 
+@pytest.mark.full
 def test_nothing_new_changes_nothing(spark: SparkSession, many: Path) -> None:
     versions = [DeltaTable(str(table.at(many))).version() for table in SILVER]
     refined(spark, many, today=DAYS + 1)

@@ -90,6 +90,7 @@ def test_doctor_names_the_addresses_that_matched_nothing(other: Product, lab: La
     assert lab.west in result["found"]
 
 
+@pytest.mark.full
 def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, lab: Lab) -> None:
     lab.kill("connect-1")
     try:
@@ -105,6 +106,7 @@ def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, la
     assert line(checks, "disk", "history.path")["verdict"] == "ok"
 
 
+@pytest.mark.full
 def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product, lab: Lab) -> None:
     lab.create_topic("east", "wiped-offsets", 2, {"cleanup.policy": "delete"})
     change(other, "kafka: east, url", "kafka: east, offsets_topic: wiped-offsets, url")
@@ -122,6 +124,7 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
         other.stop()
 
 
+@pytest.mark.full
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
     await_replicated(lab, product)

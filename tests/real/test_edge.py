@@ -144,6 +144,7 @@ def test_a_reset_takes_the_position_away_and_counts(lab: Lab, product: Product) 
     lab.delete("reset-me")
 
 
+@pytest.mark.full
 def test_a_dead_worker_takes_its_series_down_and_the_topics_stay(
     lab: Lab, product: Product
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_dead_worker_takes_its_series_down_and_the_topics_stay(
     lab.wait_running("file-sink")
 
 
+@pytest.mark.full
 def test_a_dead_upstream_broker_takes_lag_down_and_what_does_not_depend_on_it_stays(
     lab: Lab, product: Product
 ) -> None:
@@ -196,6 +198,7 @@ def test_promtool_finds_nothing_to_say_of_the_output(product: Product) -> None:
     assert check_metrics(product.metrics()) == []
 
 
+@pytest.mark.full
 def test_the_verbs_say_what_the_daemon_says(lab: Lab, product: Product) -> None:
     await_replicated(lab, product)
     status = json.loads(product.cli("status", "--json"))

@@ -313,6 +313,7 @@ def own_start(
     return (message.offset(), *moved(lab, topic, values, offset, message.offset()))
 
 
+@pytest.mark.full
 def test_a_group_at_2700_that_only_an_early_sync_translates_reads_nearly_everything_again(
     lab: Lab, product: Product
 ) -> None:

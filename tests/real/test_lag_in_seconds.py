@@ -86,6 +86,7 @@ def test_a_transactional_topic_fully_replicated_is_caught_up_although_markers_fo
     assert total(product, "mm2_replication_lag_records", **labels) == 1
 
 
+@pytest.mark.full
 def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_took_is_not_waited_for(
     lab: Lab, product: Product
 ) -> None:

@@ -67,6 +67,7 @@ def test_what_is_only_queried_is_answered(
     assert names in done.stdout
 
 
+@pytest.mark.full
 def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
     with sample_connectors.mirror(lab, "readme-mirror", records=RECORDS) as mirror:
         once = mirror.meant()

@@ -10,7 +10,13 @@ from tests.scenarios.simulation import DAY, WRONG, Estate, healthy
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("seed", "probing"), [(1, True), (2, False)], ids=["probed", "not-probed"])
+@pytest.mark.parametrize(
+    ("seed", "probing"),
+    [
+        pytest.param(1, True, id="probed"),
+        pytest.param(2, False, id="not-probed", marks=pytest.mark.full),
+    ],
+)
 def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(seed, probing):
     estate = Estate(*healthy(), seed=seed, probing=probing)
     observed: dict[tuple, Verdict] = {}

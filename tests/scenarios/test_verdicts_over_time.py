@@ -273,6 +273,7 @@ def test_a_source_without_a_second_signal_that_stops_is_unknown_and_not_silent()
     assert estate.verdict("rows").verdict is Verdict.UNKNOWN
 
 
+@pytest.mark.full
 def test_a_source_watched_for_eight_days_that_was_never_so_quiet_is_silent():
     estate = Estate(Rows(name="rows", rate=every(10 * MINUTE, 5.0)), tick_s=60.0).go(8 * DAY)
     estate.actors[0].hangs = True
@@ -350,7 +351,7 @@ def test_a_restart_at_any_moment_changes_no_verdict_by_more_than_an_interval(see
             assert verdict in {entry.get(subject) for entry in near}, (minute, subject)
 
 
-@pytest.mark.parametrize("tick_s", [1.0, 2.0, 5.0, 20.0])
+@pytest.mark.parametrize("tick_s", [pytest.param(1.0, marks=pytest.mark.full), 2.0, 5.0, 20.0])
 def test_how_often_it_looks_makes_no_difference_of_more_than_an_interval(tick_s):
     spans: list[list[tuple[int, Verdict]]] = []
     for tick in (10.0, tick_s):

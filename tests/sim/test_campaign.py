@@ -1,5 +1,5 @@
-"""A tenth of what `make proofs` simulates (python -m tests.sim), and that the simulation would find
-what is to be found.
+"""A twentieth of what `make proofs` simulates (python -m tests.sim), and that the simulation would
+find what is to be found.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def test_who_stands_still_and_wakes_after_all_deadlines_leaves_nothing_stopped(m
 
 @pytest.mark.slow
 def test_wherever_processes_end_or_stand_still_nothing_is_lost_or_left_without_an_open_plan():
-    report = crashes(SEED, share=10)
+    report = crashes(SEED, share=20)
     assert report.broken == []
-    assert all(count > 20 for count in report.points.values())
-    assert report.runs.total() > 800
+    assert all(count > 10 for count in report.points.values())
+    assert report.runs.total() > 400
 
 
 @pytest.mark.slow
 def test_whatever_goes_wrong_beside_that_nothing_is_lost_either():
-    report = at_random(SEED, 2000)
+    report = at_random(SEED, 1000)
     assert report.broken == []
     assert set(report.endings) >= {"succeeded", "restored", "unchanged", "parked", "ineffective"}
 

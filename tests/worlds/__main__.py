@@ -4,7 +4,7 @@ polls, decoders, state, rules and notifications, under answers, clocks, names an
 chance. No exit, no end that is none, no wrong value, 256 MiB at most.
 
     python -m tests.worlds --seed 7 --minutes 60
-    python -m tests.worlds --seed 7 --worlds 50
+    python -m tests.worlds --seed 7 --worlds 50    with --minutes: whichever is over first
     python -m tests.worlds --repeat 7000012        one of them again
     python -m tests.worlds --play FILE             a world from what was printed
 """

@@ -16,6 +16,7 @@ import yaml
 
 from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
+from offsetwatch.clients.kafka import clients
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, parse
 from offsetwatch.daemon import monitor
@@ -188,6 +189,12 @@ def test_a_thread_that_is_to_stop_is_not_begun_again():
 def _no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens there, and to be told so takes librdkafka ten seconds."""
     monkeypatch.setattr(monitor, "poll_brokers", lambda _: ())
+
+
+@pytest.fixture(autouse=True)
+def short_requests(monkeypatch):
+    """A stop waits for requests that are under way, and here no broker answers any."""
+    monkeypatch.setattr(clients, "REQUEST_TIMEOUT_S", 0.5)
 
 
 def config(**settings: Any) -> Config:
