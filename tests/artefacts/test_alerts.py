@@ -314,7 +314,7 @@ def test_lag_has_to_last_for_three_flushes(name):
 
 
 @every_alert
-def test_whoever_loses_an_alert_with_its_input_hears_of_blindness_before(name):
+def test_offsetwatch_blind_fires_before_an_alert_without_input_resolves(name):
     def after_the_last_sample(rule: dict[str, Any], last: str) -> int:
         return max(windows(rule)) + seconds(rule[last])
 
@@ -399,7 +399,7 @@ def test_every_sum_and_every_name_of_others_has_a_case_with_its_value(path):
         assert re.search(rf"(?<![\w:]){rule['record']}(?![\w:])", result), rule["record"]
 
 
-def test_what_is_loaded_by_default_records_under_names_that_nobody_else_has():
+def test_default_recording_rules_have_names_with_offsetwatch_and_a_colon():
     recorded = [rule["record"] for rule in rules(*RULE_FILES) if "record" in rule]
     assert all("offsetwatch" in name and ":" in name for name in recorded)
 

@@ -218,7 +218,7 @@ def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):
     }
 
 
-def test_nothing_found_is_a_0_where_somebody_looks(quiet):
+def test_a_stat_panel_without_matching_series_shows_0(quiet):
     assert query_stat(quiet, "fleet", "Critical findings") == 0
     assert query_stat(quiet, "fleet", "Warnings") == 0
     assert query_stat(quiet, "failover", "Stale checkpoints") == 0

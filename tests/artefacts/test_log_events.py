@@ -52,7 +52,7 @@ def test_an_event_of_the_log_is_written_with_the_fields_that_are_named(name: str
 
 
 @every_runbook
-def test_whoever_is_sent_to_the_daemons_log_is_reported_which_event_to_search_for(
+def test_a_sentence_of_a_runbook_about_the_log_names_the_event_to_search_for(
     name: str,
 ) -> None:
     sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*`|])", RUNBOOKS[name])

@@ -326,7 +326,7 @@ def test_2000_connectors_are_shown_and_found(page, listener):
     assert laid_out < 2_000
 
 
-def test_whoever_has_given_a_password_sees_all_of_it_and_nobody_else_anything(page, guarded):
+def test_the_page_shows_findings_with_the_password_and_answers_401_without_it(page, guarded):
     page.call("Page.navigate", url=guarded.url.replace("://", f"://{USER}:{PASSWORD}@"))
     page.until(f"{ROWS} > 0")
     before = page.run("performance.getEntriesByType('resource').length")

@@ -332,7 +332,7 @@ def test_remedies_alone_bring_no_rights(tmp_path: Path):
     assert verbs == {"get", "list"}
 
 
-def test_nobody_but_who_runs_the_cluster_makes_roles_where_they_want_that(tmp_path: Path):
+def test_without_rbac_create_the_chart_renders_no_roles(tmp_path: Path):
     values = {"strimzi": {"enabled": True}, "rbac": {"create": False}}
     assert of_kind(with_values(values, tmp_path), "Role", "RoleBinding") == []
 

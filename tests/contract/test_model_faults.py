@@ -189,7 +189,7 @@ def test_a_class_says_whether_it_vouches_for_the_new_offsets(vouches, words):
     assert words in answer["message"]
 
 
-def test_a_class_that_lets_nobody_alter_says_so():
+def test_altering_offsets_of_a_class_without_support_answers_500_with_the_reason():
     connect = with_sink()
     plugin = connect.plugins[SINK]
     connect.plugins[plugin.name] = type(plugin)(**{**plugin.__dict__, "alter": unsupported})
@@ -216,7 +216,7 @@ def test_what_only_the_leader_may_do_is_forwarded():
     assert state(connect, SINK_NAME) == STOPPED
 
 
-def test_a_leader_that_is_gone_is_an_error_of_whoever_forwards():
+def test_a_request_forwarded_to_a_dead_leader_answers_500():
     connect = with_sink(records=1, workers=2)
     follower = follower_of(connect)
     connect.membership.leader.kill()
@@ -227,7 +227,7 @@ def test_a_leader_that_is_gone_is_an_error_of_whoever_forwards():
     assert request(connect.door(), "PUT", SINK_NAME, "/stop")[0] == 204
 
 
-def test_a_leader_that_nobody_knows_is_a_conflict_and_reads_go_on():
+def test_without_a_known_leader_changes_answer_409_and_reads_go_on():
     connect = with_sink(records=1, workers=2)
     connect.forget_leader(10.0)
     connection = connect.door()

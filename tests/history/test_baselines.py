@@ -68,7 +68,7 @@ def test_by_night_it_waits_longer_than_by_day() -> None:
     assert baseline.interval_s(noon, 0) == pytest.approx(300.0, rel=0.2)
 
 
-def test_a_clock_that_was_set_an_hour_forward_or_back_makes_nobody_silent() -> None:
+def test_a_clock_set_an_hour_forward_or_back_makes_no_connector_silent() -> None:
     hours = [
         MONDAY + day * DAY_S + minute * 60.0 for day in range(56) for minute in range(480, 1080, 5)
     ]

@@ -140,7 +140,7 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     assert row["kafka"] == "east"
 
 
-def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_not_at_all(
+def test_a_repeated_batch_counts_once_and_a_batch_that_fails_its_check_is_not_stored(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     from offsetwatch.history.pipeline import commits, stream

@@ -315,7 +315,7 @@ def translated(past: Past, base: Path) -> list[int | None]:
     ]
 
 
-def test_what_a_task_translates_is_known_since_somebody_listened_to_tasks(tmp_path: Path) -> None:
+def test_translations_of_tasks_are_known_once_their_statuses_were_recorded(tmp_path: Path) -> None:
     assert translated(dense(), tmp_path / "nobody") == [None] * 11
     past = dense()
     past.configured(-400, "checks", "MirrorCheckpointConnector")
@@ -333,7 +333,9 @@ def test_a_task_that_may_have_begun_again_knows_the_newest_sync_only(tmp_path: P
     assert translated(past, tmp_path) == [752] * 7 + [None] * 4
 
 
-def test_where_nobody_says_which_tasks_are_which_any_may_have_been_it(tmp_path: Path) -> None:
+def test_without_connector_classes_any_start_of_a_task_may_be_of_a_checkpoint_task(
+    tmp_path: Path,
+) -> None:
     past = dense()
     past.running(-400, "checks")
     past.running(290, "mm2")
@@ -432,7 +434,7 @@ def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
 # --- what cannot be answered ---------------------------------------------------------------------
 
 
-def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_or_unsampled_flow_is_refused(tmp_path: Path) -> None:
     build_typical_hour().write(tmp_path)
     with pytest.raises(HistoryError, match=r"no flow is called a->b; .* found west->east"):
         reader.find_flow(tmp_path, "a->b", None)
@@ -495,7 +497,7 @@ def test_more_than_can_be_held_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("policy", [None, "OurOwnPolicy"])
-def test_under_a_policy_that_nobody_knows_the_syncs_say_which_topic_is_meant(
+def test_under_an_unknown_policy_offset_syncs_identify_the_topic(
     policy: str | None, tmp_path: Path
 ) -> None:
     past = build_typical_hour()

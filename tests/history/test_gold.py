@@ -252,7 +252,7 @@ def test_a_position_beyond_64_bits_stays_exact_as_text(rows: dict[str, Any]) -> 
     assert results == (None, '{"position":18446744073709551616}')
 
 
-def test_records_with_undecodable_keys_belong_to_nobody(rows: dict[str, Any]) -> None:
+def test_records_with_undecodable_keys_belong_to_no_connector(rows: dict[str, Any]) -> None:
     assert set(rows) == set(LOGS) - {"junk", "variants_only_gone"}
 
 

@@ -92,7 +92,7 @@ def test_a_jvm_that_was_killed_is_a_reason_and_not_a_bug() -> None:
     assert done.stdout.splitlines() == [gone, gone, "so be it"], done.stderr
 
 
-def test_ctrl_c_stays_with_whoever_had_it_before_spark_started(spark: SparkSession) -> None:
+def test_the_handler_of_sigint_is_the_one_from_before_spark_started(spark: SparkSession) -> None:
     assert spark.version
     assert signal.getsignal(signal.SIGINT) is CTRL_C_BEFORE
 

@@ -154,7 +154,7 @@ def test_copies_are_sampled_under_the_name_that_the_configuration_states(
     assert groups == [("west", "billing", "orders", 0, 6)]
 
 
-def test_copies_whose_name_cannot_be_reported_are_not_sampled(clusters: SampledClusters) -> None:
+def test_copies_of_unknown_name_are_not_sampled(clusters: SampledClusters) -> None:
     ends, groups = clusters.sampled(
         clusters.sampler(flow(routers=(TopicRouter("TimestampRouter"),)))
     )
@@ -180,7 +180,9 @@ def test_under_the_identity_policy_both_sides_have_one_name(clusters: SampledClu
     assert ends[0][:2] == ("east", "orders")
 
 
-def test_a_policy_that_nobody_knows_is_not_guessed_at(clusters: SampledClusters) -> None:
+def test_under_an_unknown_policy_only_topics_of_the_flow_are_sampled(
+    clusters: SampledClusters,
+) -> None:
     """A checkpoint names the topic on the target, and what it may be upstream is known from what
     the flow mirrors.
     """

@@ -359,7 +359,7 @@ def test_another_bronze_in_its_place_is_refused(
         refined(spark, base)
 
 
-def test_a_run_whose_files_nobody_knows_any_more_is_not_taken_for_done(
+def test_a_run_of_a_table_version_without_log_is_an_error(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
     base = shutil.copytree(many, tmp_path / "base")

@@ -98,7 +98,7 @@ def test_a_table_is_as_old_as_the_batch_it_was_computed_from(tmp_path: Path) -> 
     assert dict(saved(tmp_path).tables) == {"bronze": NOON + 60, "gold": NOON + 60}
 
 
-def test_the_age_of_a_table_as_of_an_earlier_cut_is_nobodys_to_say(tmp_path: Path) -> None:
+def test_a_table_computed_as_of_an_earlier_cut_has_no_age(tmp_path: Path) -> None:
     with PipelineStatusWriter(tmp_path, ["east"]) as status:
         status.read_up_to(NOON)
         with status.computing("gold", newest=True):

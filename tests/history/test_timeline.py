@@ -274,7 +274,7 @@ def test_a_pause_that_goes_on_is_reported_as_far_as_the_tables_know(
     )
 
 
-def test_nobody_is_called_silent_for_what_nobody_inspected(log: Log, tmp_path: Path) -> None:
+def test_a_connector_is_not_silent_in_a_range_that_was_not_read(log: Log, tmp_path: Path) -> None:
     for number in range(30):
         log.commit(number * 10, number)
     base = lake(tmp_path, log, read_at=300)

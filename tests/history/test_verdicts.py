@@ -41,7 +41,7 @@ def classify(
     ]
 
 
-def test_a_range_whose_end_is_reported_before_its_beginning_is_one() -> None:
+def test_a_range_reported_with_its_end_first_is_one_range() -> None:
     parts = [doubled((28, 29), (28, 29)), doubled((10, 11), (30, 31)), doubled((12, 27), (32, 47))]
     assert merge_findings(parts) == (doubled((10, 29), (28, 47)),)
 

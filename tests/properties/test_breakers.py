@@ -162,7 +162,7 @@ def test_an_open_breaker_is_closed_by_an_operator_and_keeps_its_reason_until_the
 
 
 @given(journals())
-def test_whoever_is_parked_has_an_open_breaker_until_an_operator_has_looked(journal):
+def test_a_parked_connector_has_an_open_breaker_until_an_operator_closes_it(journal):
     fleet = FleetState()
     observed: set[str] = set()
     for seq, (plan_id, record) in enumerate(journal, start=1):

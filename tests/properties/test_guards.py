@@ -155,7 +155,7 @@ def test_in_mode_observe_nothing_is_ever_done(asked):
 
 
 @given(anything())
-def test_nothing_is_done_by_itself_for_whom_nobody_has_named(asked):
+def test_no_action_is_automatic_for_a_connector_that_auto_does_not_list(asked):
     given_facts, policy, stage, _ = asked
     unlisted = dataclasses.replace(policy, auto=())
     unasked = changed(given_facts, approval=None)

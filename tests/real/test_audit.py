@@ -215,7 +215,7 @@ def test_an_altered_value_and_missing_headers_are_found(partitions: dict[str, An
     assert list_findings(partitions, "altered") == [("altered", 2, (60, 61), (60, 61))]
 
 
-def test_what_somebody_else_wrote_is_found(partitions: dict[str, Any]) -> None:
+def test_a_record_that_the_mirror_did_not_write_is_found(partitions: dict[str, Any]) -> None:
     assert list_findings(partitions, "added") == [("added", 1, None, (10, 10))]
 
 

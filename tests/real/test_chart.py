@@ -165,7 +165,7 @@ def test_an_upgrade_changes_what_was_requested_and_a_rollback_takes_it_back(
     assert deployment(installed)["spec"]["template"] == before
 
 
-def test_tables_and_journal_outlive_the_release_unless_somebody_said_otherwise(
+def test_tables_and_journal_outlive_the_release_unless_keep_is_false(
     kube: Kubernetes, tmp_path: Path
 ):
     """And the same release takes up what was kept."""

@@ -432,7 +432,7 @@ def test_a_topic_that_is_not_what_was_written_is_followed_no_further(replica_top
         refuses(b, answer)
 
 
-def test_a_record_of_somebody_else_in_the_topic_ends_the_leading_of_who_finds_it(replica_topic):
+def test_a_foreign_record_in_the_topic_ends_the_leadership_term_of_its_reader(replica_topic):
     with replica_topic.replica("a") as a:
         term = leads(a)
         replica_topic.produce(b"hello")

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.real, pytest.mark.full]
 STALE = "checkpoints_stale"
 
 
-def test_checkpoints_that_nobody_writes_any_more_are_found(stage: Stage) -> None:
+def test_checkpoints_that_are_no_longer_written_are_found(stage: Stage) -> None:
     with stage.flow("moving", records=30) as flow:
         checkpoints = failover.begin(failover.Checkpoints(flow))
         eventually(

@@ -357,7 +357,7 @@ def test_what_connect_refuses_is_taken_back_and_it_runs_again(
     assert world.lab.offsets(source.name) == source.pairs()
 
 
-def test_somebody_who_sets_it_going_in_the_middle_has_the_last_word(
+def test_a_resource_set_to_running_during_an_alter_keeps_running_unaltered(
     world: World, operator: Operator, source: Source
 ) -> None:
     operator.meddles = lambda: world.merge(source.name, {"spec": {"state": "running"}})
@@ -371,7 +371,7 @@ def test_somebody_who_sets_it_going_in_the_middle_has_the_last_word(
     assert not [name for name in operator.done if name.startswith("alter")]
 
 
-def test_an_operation_of_somebody_else_is_not_disturbed(
+def test_a_pending_operation_of_another_client_is_not_disturbed(
     world: World, operator: Operator, source: Source
 ) -> None:
     operator.fails = "later"

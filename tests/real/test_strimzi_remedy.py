@@ -140,7 +140,7 @@ def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> 
     world.lab.wait_running(world.name)
 
 
-def test_what_a_repository_owns_is_left_alone_and_the_guard_says_whose_it_is(world: World) -> None:
+def test_a_resource_of_argo_cd_is_left_alone_and_the_guard_names_the_owner(world: World) -> None:
     note = {"argocd.argoproj.io/tracking-id": f"app:kafka.strimzi.io/KafkaConnector:{SPACE}/x"}
     world.server.merge(world.resource, {"metadata": {"annotations": note}})
     request = world.stop("owned-by-another")
@@ -153,7 +153,9 @@ def test_what_a_repository_owns_is_left_alone_and_the_guard_says_whose_it_is(wor
     world.server.merge(world.resource, {"metadata": {"annotations": dict.fromkeys(note)}})
 
 
-def test_doctor_says_whose_the_connectors_are_and_that_they_may_be_changed(world: World) -> None:
+def test_doctor_names_the_resource_of_the_connectors_and_the_right_to_change_them(
+    world: World,
+) -> None:
     document = json.loads(world.daemon.cli("doctor", "--json"))
     own = {
         check["check"]: check

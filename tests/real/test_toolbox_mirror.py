@@ -161,7 +161,7 @@ def test_beyond_the_end_of_a_log_nothing_is_set(lab: Lab, toolbox: Toolbox) -> N
         assert sample_connectors.offsets(lab, mirror.name) == mirror.pairs()
 
 
-def test_syncs_are_cleared_once_nobody_else_uses_them_and_come_back(
+def test_syncs_are_cleared_once_no_other_connector_uses_them_and_come_back(
     lab: Lab, toolbox: Toolbox
 ) -> None:
     with sample_connectors.mirror(lab, "syncs-mirror", records=2 * RECORDS) as mirror:

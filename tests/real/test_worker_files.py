@@ -115,9 +115,7 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
         until("all but one", delivered, timeout_s=SEEN_S_MAX)
 
 
-def test_without_the_log_nobody_can_report_and_nothing_is_proposed(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_without_the_log_of_the_worker_nothing_is_proposed(lab: Lab, tmp_path: Path) -> None:
     daemon = Guarded(
         lab,
         directory=tmp_path / "daemon",

@@ -55,7 +55,7 @@ def test_a_pause_that_lasts_longer_than_any_did_is_silent_by_night_too(estate):
 
 
 @pytest.mark.parametrize("how", ["never taught", "too old", "of another", "damaged", "withdrawn"])
-def test_without_what_history_knows_nobody_is_called_silent(estate, how):
+def test_without_a_usable_baseline_no_connector_is_silent(estate, how):
     match how:
         case "too old":
             taught(estate, ago_s=TOO_OLD_S + HOUR)

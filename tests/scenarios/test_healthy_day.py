@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
         pytest.param(2, False, id="not-probed", marks=pytest.mark.full),
     ],
 )
-def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(seed, probing):
+def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_needs_attention(seed, probing):
     estate = Estate(*healthy(), seed=seed, probing=probing)
     observed: dict[tuple, Verdict] = {}
     last = None

@@ -192,7 +192,7 @@ def test_without_states_or_log_ends_a_silent_flow_is_unknown_and_silent_again_af
     assert (estate.verdict("mm2").verdict, estate.verdict("mm2").since) == (Verdict.SILENT, since)
 
 
-def test_time_in_which_nobody_polled_is_no_stall(estate):
+def test_time_without_polls_is_no_stall(estate):
     """The daemon was blind for an hour, and sees what it saw before."""
     estate.blind.add(ENDS)
     estate.actors[0].hangs = True

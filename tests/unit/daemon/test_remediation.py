@@ -68,7 +68,7 @@ def test_who_still_waits_for_an_answer_is_waited_for_before_the_next_one_acts(wa
     assert watched.together == [["observe"], ["auto"]]  # the one between never began
 
 
-def test_what_nobody_changed_goes_on(watched):
+def test_remediation_with_an_unchanged_configuration_goes_on(watched):
     watched.follow(config("observe"))
     assert watched.began["observe"].wait(WAIT_S)
     watched.follow(config("observe"))

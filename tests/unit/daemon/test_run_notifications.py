@@ -71,7 +71,7 @@ def metrics(port: int) -> str:
     return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).text
 
 
-def test_somebody_is_notified_once_that_nothing_answers(tmp_path: Path, hook: Endpoint):
+def test_an_unreachable_input_is_notified_once_over_a_restart(tmp_path: Path, hook: Endpoint):
     port = free_port()
     rest = {("new", "input_down", "connect_rest lab")}
 

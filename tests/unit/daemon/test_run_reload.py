@@ -224,7 +224,7 @@ def test_the_old_inputs_are_stopped_and_no_thread_is_left(running):
         assert not [thread.name for thread in of_these_inputs if thread.is_alive()]
 
 
-def test_a_reload_that_nobody_waits_for_any_more_ends_nothing(running):
+def test_a_cancelled_reload_does_not_stop_the_next_one(running):
     running.daemon.reload().cancel()
     assert running.reload() == ()
 

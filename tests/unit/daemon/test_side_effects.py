@@ -103,7 +103,7 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("notify")]
 
 
-def test_nobody_is_notified_and_no_thread_started_where_nobody_is_named(running):
+def test_without_a_webhook_no_notifier_thread_is_started(running):
     running.notices.follow(config())
     assert threads() == []
 
@@ -161,7 +161,7 @@ def test_failures_are_reported_and_counted_on_through_a_reload(running, hook):
     unreachable(2)
 
 
-def test_nobody_is_notified_any_more_once_nobody_is_named(running, hook):
+def test_a_reload_without_the_webhook_ends_the_notifier_thread(running, hook):
     running.notices.follow(webhook(hook.url))
     await_messages(hook)
     running.notices.follow(config())

@@ -780,7 +780,7 @@ MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
         ("generic", CONFLUENT, "generic"),
     ],
 )
-def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect):
+def test_a_dialect_applies_to_its_own_connector_classes(shape, class_name, dialect):
     assert resolve_dialect(shape, class_name) == dialect
 
 
@@ -798,7 +798,9 @@ def test_a_dialect_holds_in_the_class_whose_own_it_is(shape, class_name, dialect
         ("mirror_source", "org.example.DerivedMirror", b'{"offset":5.0}', False),
     ],
 )
-def test_what_fails_a_task_is_said_of_the_class_whose_rule_it_is(shape, class_name, value, fails):
+def test_an_offset_fails_a_task_only_in_a_connector_class_with_that_rule(
+    shape, class_name, value, fails
+):
     assert describe_offset(shape, decode_value(value), class_name)[2] is fails
 
 

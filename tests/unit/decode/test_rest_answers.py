@@ -481,7 +481,7 @@ def test_a_replication_policy_is_reported_by_its_simple_name():
     assert mirror().policy == "DefaultReplicationPolicy"
 
 
-def test_a_class_of_somebody_elses_that_is_called_like_one_of_mm2s_is_another_policy():
+def test_a_foreign_class_with_the_name_of_a_policy_of_mm2_is_another_policy():
     names = ("com.example.DefaultReplicationPolicy", "com.example.OurOwnPolicy")
     for name in names:
         assert mirror(**{"replication.policy.class": name}).policy == name
@@ -643,7 +643,7 @@ def test_a_sink_says_which_topics_it_reads():
 
 
 @pytest.mark.parametrize("topics", ["${env:TOPICS}", "a,${file:/etc/t.properties:b}"])
-def test_topics_that_a_config_provider_knows_are_a_pattern_that_nobody_can_evaluate(topics):
+def test_topics_of_a_config_provider_are_a_pattern_that_cannot_be_evaluated(topics):
     found = listed({"topics": topics}, kind="sink").sink
     assert (found.topics, found.topics_regex) == (frozenset(), topics)
     assert not JavaPattern(topics).is_known
@@ -653,7 +653,7 @@ def test_topics_that_a_config_provider_knows_are_a_pattern_that_nobody_can_evalu
     ("level", "expected"),
     [(None, None), ("read_committed", True), ("read_uncommitted", False)],
 )
-def test_a_sink_whose_isolation_is_not_its_own_has_that_of_its_worker(level, expected):
+def test_the_isolation_level_of_a_sink_without_an_override_is_unknown(level, expected):
     config = {} if level is None else {"consumer.override.isolation.level": level}
     assert listed(config, kind="sink").sink.read_committed is expected
 
@@ -666,7 +666,7 @@ def test_a_sink_without_a_commit_begins_where_its_override_says(reset, expected)
     assert listed(config, kind="sink").sink.from_start is expected
 
 
-def test_a_checkpoint_connector_says_whose_offset_syncs_it_reads_and_has_no_flow_of_its_own():
+def test_a_checkpoint_connector_names_the_offset_syncs_it_reads_and_has_no_flow():
     aliases = {"source.cluster.alias": "a", "target.cluster.alias": "b"}
     connector = listed({"connector.class": MIRROR.replace("Source", "Checkpoint"), **aliases})
     assert connector.mirror is None

@@ -96,7 +96,7 @@ def test_the_config_and_status_topics_beside_it_are_found_by_their_keys(cluster:
     }
 
 
-def test_a_topic_of_the_same_name_and_other_keys_is_somebody_elses(cluster: Cluster) -> None:
+def test_a_topic_of_the_same_name_with_other_keys_is_not_read(cluster: Cluster) -> None:
     cluster.kafka.create("connect-status")
     for key in (b"order-1", b"order-2", b"status-connector-jdbc"):
         cluster.kafka.produce("connect-status", key, b"{}")

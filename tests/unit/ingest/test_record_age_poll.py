@@ -118,7 +118,7 @@ class Counted:
         return iter(self.views)
 
 
-def test_where_nobody_wants_anything_views_are_searched_once():
+def test_views_without_a_probe_to_read_are_searched_once():
     cluster = ProbedCluster()
     rests = Counted([lagging(None)])
     snapshot = replace(cluster.snapshot(), mirror_partitions=rests)

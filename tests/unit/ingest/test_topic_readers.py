@@ -216,7 +216,7 @@ def status(state: str, partition: int, moment: float) -> Message:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("apart_s", [-600.0, 0.0, 600.0])
-def test_of_a_key_in_two_kafka_partitions_none_counts_whose_clocks_may_be_wrong(apart_s, reverse):
+def test_contradicting_records_of_a_key_in_two_kafka_partitions_do_not_count(apart_s, reverse):
     """They are read in any order, and the timestamps are of two workers."""
     results = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
     assert listed(decode_status, *(results[::-1] if reverse else results)) == ([], Counter())

@@ -242,7 +242,7 @@ def test_a_bootstrap_that_is_held_below_the_end_it_saw_needs_no_later_record(kaf
     assert records == ['{"position":2}']
 
 
-def test_looking_whose_transactions_they_are_takes_a_bounded_time_for_all_of_them():
+def test_the_search_for_owners_of_all_open_transactions_takes_a_bounded_time():
     kafka = FakeKafka()
     kafka.create(TOPIC.topic, 50)
     ends = {TopicPartition(TOPIC.topic, number): ReadableEnd(0, 5) for number in range(50)}

@@ -132,7 +132,7 @@ def test_a_sink_may_be_hidden_by_its_groups():
     )
 
 
-def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
+def test_a_cluster_that_is_no_longer_read_is_gone_once_the_rest_is_read():
     assert missing(build_snapshot(topology=Topology((), ()), connectors=())) is None
 
 
@@ -370,12 +370,12 @@ def build_visibility(*inputs: InputView) -> InputVisibility:
     [((), False), ((ASKED,), False), ((heard(ASKED.id, live=False),), True)],
     ids=["not asked", "read", "not read"],
 )
-def test_groups_are_not_observed_where_they_are_requested_and_nobody_answers(inputs, unavailable):
+def test_groups_that_are_requested_and_not_answered_are_hidden(inputs, unavailable):
     assert build_visibility(*inputs).are_groups_hidden("lab") is unavailable
     assert not build_visibility(*inputs).are_groups_hidden("other")
 
 
-def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
+def test_log_ends_of_an_unknown_cluster_are_not_hidden():
     visibility = build_visibility(heard(InputId(LOG_ENDS, kafka="west")))
     assert (visibility.are_log_ends_hidden(None), visibility.are_log_ends_hidden("west")) == (
         False,

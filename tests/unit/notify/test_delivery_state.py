@@ -215,7 +215,7 @@ def test_what_did_not_arrive_is_due_in_its_newest_state():
     assert report.at(1, LOST) == [(NotificationStatus.NEW, Severity.CRITICAL)]
 
 
-def test_a_finding_that_came_and_went_while_nobody_could_be_reported_is_reported_as_over():
+def test_a_finding_that_ended_during_an_outage_of_the_webhook_is_reported_as_resolved():
     report = DeliveredState()
     report.at(0, LOST, arrives=False)
     assert statuses(report.at(200)) == [NotificationStatus.RESOLVED]

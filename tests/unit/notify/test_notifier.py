@@ -267,7 +267,7 @@ def test_the_pause_doubles_to_five_minutes_and_a_success_ends_it(hook):
     assert len(hook.got) == len(tried) + 2
 
 
-def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(hook):
+def test_a_hanging_webhook_holds_up_no_other_and_takes_one_delivery_at_a_time(hook):
     with endpoint() as stuck:
         stuck.go.clear()
         world = webhooks(stuck, hook)
@@ -312,7 +312,7 @@ def test_one_finding_that_is_refused_does_not_hold_up_the_others(hook):
     assert world.failed() == {"refused": 3}
 
 
-def test_a_memory_that_cannot_be_written_keeps_nobody_from_being_reported(hook):
+def test_a_delivery_state_that_cannot_be_written_holds_up_no_delivery(hook):
     world = webhooks(hook)
     world.notifier._save = lambda _: False
     world.publish(LOST)
@@ -331,7 +331,7 @@ def test_an_entry_that_cannot_be_read_is_left_out_and_the_others_are_not(hook):
     assert said(hook)[2:] == [STUCK_NEW]
 
 
-def test_an_entry_that_nobody_can_read_is_forgotten_alone(hook):
+def test_an_unreadable_entry_is_forgotten_alone(hook):
     world = webhooks(hook)
     world.publish(LOST, STUCK)
     assert world.memory is not None

@@ -87,7 +87,7 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     agency.ledger.journal.verify()
 
 
-def test_a_plan_begins_on_its_own_record_and_nobody_searches_the_log_again(agency, monkeypatch):
+def test_a_plan_begins_on_its_own_record_without_searching_the_log_again(agency, monkeypatch):
     failing(agency)
     agency.go_on(3)
     proposed = only(agency, PlanStatus.PROPOSED)
@@ -247,7 +247,7 @@ def test_without_a_success_that_an_operator_approved_nothing_is_done_by_itself(t
     assert agency.changes() == []
 
 
-def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
+def test_after_an_approved_skip_succeeded_the_next_one_needs_no_approval(tmp_path):
     agency = Agency(tmp_path, AUTO)
     failing(agency)
     agency.go_on(3)
@@ -282,7 +282,7 @@ def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
     assert any("committed_before_poison" in each for each in messages)
 
 
-def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
+def test_a_plan_is_void_once_another_client_has_changed_the_connector(agency):
     failing(agency)
     agency.go_on(3)
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
@@ -326,7 +326,7 @@ def test_a_poll_that_knows_less_takes_no_plan_back(agency, known_then):
     assert phase_of(agency.dossier(plan_id)) == ENDED
 
 
-def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agency):
+def test_a_plan_is_void_once_another_client_has_stopped_and_resumed_its_connector(agency):
     then = agency.connect.line.now() - 50.0
     ran = StateChange(then, "running")
     agency.histories = (StateHistory("lab", SINK_NAME, None, (ran,)),)
@@ -361,7 +361,7 @@ def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
     assert agency.changes() == []
 
 
-def test_a_plan_that_nobody_approves_expires(agency):
+def test_a_plan_without_approval_expires(agency):
     failing(agency)
     agency.go_on(3)
     agency.wait(3_700.0)
@@ -492,7 +492,7 @@ def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
 
 
 @pytest.mark.parametrize("question", ["choose_action", "evaluate_case"])
-def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_inspected(
+def test_an_incident_that_raises_an_unexpected_error_holds_up_no_other(
     agency, monkeypatch, question
 ):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 9.0)
@@ -521,7 +521,7 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_i
 
 
 @pytest.mark.parametrize("question", ["admit", "find_outdated_pin"])
-def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypatch, question):
+def test_a_plan_that_raises_an_unexpected_error_keeps_its_status(agency, monkeypatch, question):
     failing(agency, 1)
     agency.go_on(3)
     plan = only(agency, PlanStatus.PROPOSED).plan

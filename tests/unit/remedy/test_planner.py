@@ -66,7 +66,7 @@ def test_what_may_help_a_sink_is_said_where_its_exception_may_mean_anything(
     assert planner.evaluate_case(build_case(kind)).recommend == expected
 
 
-def test_a_sink_of_which_no_record_is_skipped_is_not_told_to_take_one_at_a_time(monkeypatch):
+def test_a_sink_without_skips_is_not_advised_to_take_one_record_at_a_time(monkeypatch):
     name = "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector"
     view = ConnectorView("lab", "c", ConnectorKind.SINK, name, "1", "failed", ())
     snapshot = replace(SINKS, connectors=(view,))

@@ -244,7 +244,7 @@ def test_what_was_approved_can_be_rejected_until_it_begins(bench, remediation):
 
 
 @pytest.mark.parametrize("ask", ["approve", "reject", "abort", "resolve"])
-def test_nobody_decides_a_plan_that_is_not_there(remediation, ask):
+def test_a_decision_on_a_missing_plan_finds_no_target(remediation, ask):
     inputs = ("p9", "0" * 64, "ada", "") if ask == "approve" else ("p9", "ada", "")
     assert getattr(remediation, ask)(*inputs) == RequestTargetNotFound()
     assert remediation.plan("p9") is None
@@ -291,7 +291,7 @@ def test_an_operator_closes_what_is_in_doubt_under_his_name(bench, remediation):
     assert remediation.resolve("p1", "bob", "").state is PlanStatus.RESOLVED
 
 
-def test_what_somebody_works_on_is_not_closed_under_his_hands(bench, remediation):
+def test_a_plan_at_work_cannot_be_resolved(bench, remediation):
     in_doubt(bench)
     with bench.bench.journal.at_work("lab", "orders", "now"):
         assert isinstance(remediation.resolve("p1", "ada", ""), AlreadyDecided)

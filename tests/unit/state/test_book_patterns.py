@@ -171,7 +171,7 @@ def test_without_any_list_the_patterns_hold_for_the_connectors_of_the_keys():
     assert {partition.connector for partition in world.snapshot().source_partitions} == {"files"}
 
 
-def test_a_connector_that_nobody_requested_is_no_intruder_in_its_own_topic():
+def test_a_connector_that_configuration_excludes_is_no_intruder_in_its_own_topic():
     """One of its name runs in another cluster."""
     world = World(sites=(build_settings(wants_connector=lambda name: name != "files"), "prod"))
     world.listed(source("files"), source("more"))

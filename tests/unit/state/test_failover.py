@@ -228,7 +228,7 @@ def test_what_the_downstream_log_no_longer_has_is_neither_read_again_nor_skipped
 
 
 @pytest.mark.parametrize("downstream", [2000, 3001])
-def test_from_a_commit_outside_the_downstream_log_nobody_knows_where_a_consumer_goes(downstream):
+def test_the_failover_cost_of_a_commit_outside_the_downstream_log_is_unknown(downstream):
     world = early_and_last()
     answered(world, downstream=downstream, down=LogBounds(2100, 3000, 3000))
     assert read_group(world).landing == downstream
@@ -374,7 +374,7 @@ def test_only_topics_that_exist_are_followed():
     assert CHECKPOINTS not in topology.recorded()
 
 
-def test_a_missing_checkpoints_topic_keeps_nobody_waiting():
+def test_a_missing_checkpoints_topic_does_not_delay_readiness():
     world = mirrors()
     world.ends(10)
     world.see(TopicsChecked("east", frozenset()))
@@ -509,7 +509,7 @@ def test_a_name_that_leads_nowhere_is_not_guessed_at(policy, remote):
     assert world.snapshot().groups_to_ask == ()
 
 
-def test_without_the_upstream_cluster_nobody_is_queried():
+def test_without_the_upstream_cluster_no_group_is_requested():
     world = readable(mirror(source_addresses=frozenset({"far:9092"}), syncs_on_source=False))
     checkpointed(world, checkpoint(1))
     assert world.snapshot().groups_to_ask == ()
@@ -580,7 +580,7 @@ def test_groups_are_reported_by_name_whichever_had_a_checkpoint_first():
     assert [view.group for view in world.snapshot().checkpoints] == ["billing", "reports"]
 
 
-def test_of_a_checkpoints_topic_that_is_gone_nothing_is_reported_and_nobody_queried():
+def test_no_group_of_a_deleted_checkpoints_topic_is_reported_or_requested():
     world = early_and_last()
     answered(world)
     assert world.snapshot().groups
@@ -589,7 +589,7 @@ def test_of_a_checkpoints_topic_that_is_gone_nothing_is_reported_and_nobody_quer
     assert (snapshot.groups, snapshot.checkpoints, snapshot.groups_to_ask) == ((), (), ())
 
 
-def test_groups_of_topics_that_nobody_requested_are_not_requested_either():
+def test_groups_of_topics_that_configuration_excludes_are_not_requested():
     cluster = ConnectClusterSettings(
         name="lab", kafka="east", wants_topic=lambda topic: topic != "orders"
     )

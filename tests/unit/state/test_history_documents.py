@@ -92,7 +92,7 @@ def test_a_batch_far_in_the_future_reports_nothing_of_now():
     assert [feed.behind for feed in status.feeds] == [None]
 
 
-def test_without_a_batch_nobody_knows_how_far_it_is():
+def test_without_a_batch_the_distance_of_a_feed_is_unknown():
     status = pipeline_book(PipelineStatus(feeds=(FEED,))).view(NOON).status
     assert status is not None
     assert [feed.behind for feed in status.feeds] == [None]
@@ -104,7 +104,7 @@ def test_a_file_that_is_gone_takes_everything_with_it():
     assert gone.view(NOON).status is None
 
 
-def test_files_that_nobody_could_read_are_counted_through_those_that_could():
+def test_unreadable_files_are_counted_across_readable_ones():
     observed = pipeline_book()
     for reading in (PipelineStatusRead(None, unreadable=True), PipelineStatusRead(STATUS)) * 2:
         observed.read(reading)

@@ -73,7 +73,7 @@ def test_a_later_reading_replaces_the_earlier_one_of_its_cluster_only():
     assert problems(world) == [("west/connect-offsets", "not_compacted")]
 
 
-def test_facts_that_nobody_confirms_disappear():
+def test_facts_that_are_not_confirmed_disappear():
     world = World()
     world.see(TopicFactsRead(kafka="east", facts=(facts(),), at=world.now))
     world.now += FACTS_STALE_S
@@ -141,7 +141,7 @@ def test_a_connector_of_the_same_name_in_both_clusters_is_no_sharing():
     assert problems(world) == []
 
 
-def test_an_offsets_topic_that_is_not_read_accuses_nobody():
+def test_an_offsets_topic_that_is_not_read_raises_no_problem():
     world = build_two_clusters()
     world.commit("theirs", FILE, {"position": 1})
     world.now += 25.0  # the tail is stale

@@ -106,7 +106,7 @@ def test_a_source_is_as_late_as_the_latest_of_its_partitions_if_the_ends_of_all_
     assert totals.compute_connector_totals(unknown)["lab", "files"].lag_seconds is None
 
 
-def test_of_a_sink_nobody_knows_when_it_committed():
+def test_the_commit_time_of_a_sink_is_unknown():
     result = totals.compute_connector_totals(
         replace(EMPTY_SNAPSHOT, at=AT, sink_partitions=(SINK,))
     )["lab", "out"]
@@ -168,7 +168,7 @@ def test_what_is_not_known_is_a_gap_and_not_0():
     assert records(trends.marks) == [4, None, 0]
 
 
-def test_minutes_that_nobody_saw_are_not_filled():
+def test_minutes_without_snapshots_are_not_filled():
     trends = Trends()
     trends.add(build_snapshot(START))
     trends.add(build_snapshot(START + 10 * MARK_INTERVAL_S))

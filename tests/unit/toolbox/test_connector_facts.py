@@ -81,7 +81,7 @@ def test_the_configuration_can_name_what_no_address_reports(kafkas):
     assert facts.logs == {ORDERS: ReadableRange(0, 5)}
 
 
-def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
+def test_an_unknown_cluster_is_reported_with_what_to_configure(kafkas):
     facts = gathered(kafkas, of(mirror()))
     assert (facts.topics, facts.logs) == (None, {})
     assert "west:9092" in facts.unknown[0]

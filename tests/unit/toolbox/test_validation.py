@@ -224,7 +224,7 @@ def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
     assert "the next is record 1; null starts with record 0" in note
 
 
-def test_a_file_that_nobody_names_may_be_one_that_was_read_before() -> None:
+def test_a_file_without_a_configured_name_may_be_one_that_was_read_before() -> None:
     facts = file_source(filename=None)
     pair = ('{"filename":"/other"}', '{"position":0}')
     assert validate(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
@@ -274,7 +274,7 @@ def test_what_is_not_known_is_written_unchecked_only_where_that_is_requested() -
     assert "orders-0 has records of these offsets could not be read" in note
 
 
-def test_a_connector_of_which_nobody_reports_the_type_may_be_a_mirror() -> None:
+def test_a_connector_of_unknown_type_may_be_a_mirror() -> None:
     facts = ValidationFacts(
         "c", ConnectorKind.UNKNOWN, "", present=(PartitionOffset(ORDERS, '{"offset":1}'),)
     )
@@ -353,7 +353,7 @@ def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
     assert answer.startswith('c[0].offset.at: "3" is a text, where it has 17; a whole number')
 
 
-def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
+def test_text_where_a_task_expects_a_long_is_refused_even_with_allow_new() -> None:
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
     jdbc = unknown_type(present=(), class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
     (answer,) = validate(jdbc, pair, allow_new=True)
@@ -374,13 +374,13 @@ def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is
     assert validate(nameless, pair, allow_new=True) == []
 
 
-def test_a_key_whose_bytes_nobody_can_report_is_not_made() -> None:
+def test_a_key_of_unknown_bytes_is_refused() -> None:
     (answer,) = validate(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
     assert "the bytes under which" in answer
 
 
 @pytest.mark.parametrize("kind", ["Checkpoint", "Heartbeat"])
-def test_a_connector_whose_offsets_nobody_reads_is_reported_so(kind: str) -> None:
+def test_a_change_of_offsets_that_the_connector_never_reads_is_reported(kind: str) -> None:
     partition = {
         "Checkpoint": '{"group":"g","partition":0,"topic":"west.orders"}',
         "Heartbeat": '{"sourceClusterAlias":"west","targetClusterAlias":"east"}',

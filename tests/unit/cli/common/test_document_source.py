@@ -188,7 +188,7 @@ def test_a_daemon_elsewhere_needs_no_configuration(daemon, monkeypatch, tmp_path
     assert isinstance(gone.exception, TargetUnreachable)
 
 
-def test_a_connector_that_nobody_knows_is_said_with_its_neighbour(tmp_path, daemon):
+def test_an_unknown_connector_is_refused_with_the_nearest_name(tmp_path, daemon):
     done = typed("explain", "mm3", "-c", str(config(tmp_path, daemon[0])))
     assert isinstance(done.exception, ConfigError)
     assert 'did you mean "mm2"?' in str(done.exception)

@@ -243,7 +243,7 @@ def test_a_bar_is_drawn_on_a_terminal_and_nothing_of_it_is_left() -> None:
     assert observed.count(b"\x1b[?25l") == observed.count(b"\x1b[?25h")  # the cursor is there again
 
 
-def test_where_nobody_sees_it_there_is_none(capsys) -> None:
+def test_without_a_terminal_no_progress_is_drawn(capsys) -> None:
     with show_progress("reading") as drawn:
         assert drawn is None
     assert [*iterate_with_progress("asking", [1, 2])] == [1, 2]

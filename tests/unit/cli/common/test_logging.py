@@ -57,7 +57,7 @@ def test_the_colours_are_ours_alone(
     assert "\x1b[" in err
 
 
-def test_a_log_that_cannot_be_written_stops_nobody_and_goes_on_when_there_is_room(
+def test_a_log_on_a_full_disk_raises_nothing_and_goes_on_when_there_is_room(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     with Path("/dev/full").open("w", buffering=1) as full, (tmp_path / "log").open("w") as roomy:

@@ -86,7 +86,7 @@ def test_a_broker_that_says_nothing_of_what_is_allowed_is_taken_to_allow_it(
     assert STATUS in chosen_topics.chosen()
 
 
-def test_keys_of_something_else_make_it_somebody_elses(chosen_topics: ChosenTopics) -> None:
+def test_a_topic_with_keys_of_another_kind_is_not_chosen(chosen_topics: ChosenTopics) -> None:
     chosen_topics.kafka.delete(STATUS.topic)
     chosen_topics.create(STATUS.topic, b"order-1", b"order-2")
     assert STATUS not in chosen_topics.chosen()
@@ -106,7 +106,7 @@ def test_a_name_that_is_given_is_in_the_place_of_the_usual_one(
     assert set(result) == {CONFIGS, KafkaTopic("east", "other-status"), CHECKPOINTS}
 
 
-def test_one_that_two_connect_clusters_claim_is_nobodys(chosen_topics: ChosenTopics) -> None:
+def test_a_topic_that_two_connect_clusters_claim_is_not_chosen(chosen_topics: ChosenTopics) -> None:
     two = Connect(name="two", kafka="east", url="http://127.0.0.1:2", status_topic=STATUS.topic)
     assert set(chosen_topics.chosen(TOPOLOGY, two)) == {CONFIGS, CHECKPOINTS}
 

@@ -241,7 +241,7 @@ def test_sound_topics_are_named():
     assert (line.verdict, "connect-offsets" in line.found) == ("ok", True)
 
 
-def test_config_and_status_topics_that_nobody_found_were_not_inspected():
+def test_config_and_status_topics_that_were_not_found_are_unknown():
     lines = list(diagnosis.check_internal_topics("kafka east", (FACTS,), ()))
     assert list_verdicts(*lines) == [("internal topics", "ok"), ("internal topics", "unknown")]
 

@@ -115,7 +115,7 @@ def test_of_what_no_plan_can_be_made_the_reason_is_reported(agency, capsys, monk
     assert "Better than that\n  a DLQ" in out
 
 
-def test_where_nothing_is_wrong_nobody_is_queried(agency):
+def test_a_connector_without_a_problem_has_no_preview(agency):
     agency.go_on(1)
     assert preview(agency) == ()
 

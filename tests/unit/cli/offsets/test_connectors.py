@@ -200,7 +200,7 @@ def test_a_refused_login_ends_with_6(shell, worker):
     assert shell.change("connectors", "stop", "src").exit_code == 6
 
 
-def test_nobody_there_ends_with_7(shell, worker):
+def test_an_unreachable_worker_ends_with_exit_code_7(shell, worker):
     shell.config.write_text(shell.config.read_text().replace(worker.url, "http://127.0.0.1:1"))
     result = shell_exit(shell, "connectors", "stop", "src", "--yes")
     assert result == 7

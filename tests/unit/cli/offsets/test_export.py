@@ -227,7 +227,7 @@ def test_a_document_that_is_wrong_is_reported_with_all_its_mistakes(shell: Shell
     assert places == [["standard input:1", "src[0]"], ["standard input:1", "src[1]"]]
 
 
-def test_nobody_confirms_where_the_offsets_come_from(shell: Shell, worker: fake.Connect) -> None:
+def test_a_change_with_offsets_from_stdin_needs_yes(shell: Shell, worker: fake.Connect) -> None:
     done = shell.run("import", stdin=document(src=[(A, None)]), status=3)
     assert "say --yes" in done.stderr
     assert "say --yes" in shell.run("reset", "src", status=3).stderr
@@ -282,7 +282,7 @@ def test_a_partition_that_is_not_named_stays_and_null_removes(
     assert len(patched["offsets"]) == 3
 
 
-def test_a_table_that_nobody_could_read_is_cut_and_says_so(
+def test_a_table_of_more_than_1000_rows_is_cut_and_counts_the_rest(
     shell: Shell, worker: fake.Connect
 ) -> None:
     worker.add("any")

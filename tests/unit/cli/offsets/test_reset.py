@@ -126,7 +126,7 @@ def test_only_named_topics_are_meant(shell):
     assert "no such topic upstream" in shell.reset("--topics", "x", "--yes", status=3).stderr
 
 
-def test_a_flow_that_nobody_copies_is_a_mistake_with_those_there_are(shell):
+def test_an_unknown_flow_is_refused_with_the_known_flows(shell):
     with pytest.raises(ConfigError, match="there is: west->east"):
         shell.reset("--yes", flow="east->west")
 

@@ -139,7 +139,7 @@ def test_approving_shows_the_plan_and_writes_down_who_and_why(bench):
     assert (record.by, record.because) == (find_operator_name(), "I have looked at the record")
 
 
-def test_nobody_is_queried_where_nobody_can_answer(bench):
+def test_without_a_terminal_an_approval_needs_yes(bench):
     bench.proposed()
     done = approved(bench, stdin="orders\n")
     assert done.exit_code == 3
@@ -188,7 +188,7 @@ def test_who_has_requested_a_plan_is_not_who_approves_it(bench):
     assert "another operator has to approve it" in done.stderr
 
 
-def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
+def test_an_approval_of_an_expired_proposal_is_too_late(tmp_path):
     bureau = ServiceBench(tmp_path / "state")
     bureau.clock.at = 1_600_000_000.0
     bureau.proposed()
@@ -197,7 +197,7 @@ def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
     assert "too late: plan p1 is expired already" in done.stderr
 
 
-def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
+def test_a_decision_on_an_unknown_plan_is_refused(bench):
     for verb in ("approve", "reject", "abort"):
         because = ("--because", "x")
         done = CliRunner().invoke(
@@ -303,12 +303,12 @@ def test_what_holds_an_approved_plan_back_is_said_once(bench, capsys):
     assert "expired: storm: still" in err
 
 
-def test_a_plan_that_somebody_else_rejects_meanwhile_is_reported_as_that(bench):
+def test_a_plan_rejected_by_another_operator_meanwhile_ends_with_exit_code_4(bench):
     bench.proposed()
     assert Daemon(bench, lambda: bench.office.reject("p1", "bob", "no")).approved() == 4
 
 
-def test_without_a_daemon_nobody_waits_for_ever(bench):
+def test_an_approval_without_a_daemon_is_recorded_and_ends_with_exit_code_7(bench):
     bench.proposed()
     done = typed("plan", "approve", "p1", "--yes", bureau=bench)
     assert done.exit_code == 7

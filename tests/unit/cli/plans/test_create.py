@@ -38,7 +38,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceBench:
     return built
 
 
-def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(bench):
+def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_approval(bench):
     done = typed(*SKIP, bureau=bench)
     assert done.exit_code == 0, done.output
     ((request, by),) = bench.planner.seen
@@ -137,7 +137,7 @@ def test_what_the_guards_do_not_let_pass_is_reported_guard_by_guard(bench):
     assert bench.bench.journal.tail(1) == ()
 
 
-def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
+def test_a_skip_of_an_unknown_connector_is_refused(bench):
     bench.planner.says = RequestTargetNotFound()
     with pytest.raises(ConfigError, match=r"no connector orders in lab$"):
         typed(*SKIP, bureau=bench)

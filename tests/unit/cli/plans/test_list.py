@@ -115,7 +115,7 @@ def test_a_plan_of_many_offsets_shows_some_and_says_how_many_more(bench):
     assert '{"n":20}' not in stdout
 
 
-def test_a_plan_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
+def test_an_unknown_plan_is_refused(bench):
     done = typed("plan", "show", "p9", bench=bench)
     assert "has no plan p9" in str(done.exception)
 

@@ -165,7 +165,7 @@ def tripped(bureau: ServiceBench) -> None:
     bureau.bench.runner().run(skip_of())
 
 
-def test_open_breakers_are_listed_until_somebody_has_looked(bench):
+def test_an_open_breaker_is_listed_until_it_is_acknowledged(bench):
     assert "no breaker is open" in typed("breaker", "list", bureau=bench).stderr
     tripped(bench)
     listed = typed("breaker", "list", "--json", bureau=bench)

@@ -343,7 +343,7 @@ def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
             RemoteRemediationService(ControlEndpoint("https://127.0.0.1:1", **more))
 
 
-def test_an_id_that_is_none_is_queried_of_nobody():
+def test_a_malformed_plan_id_is_refused_without_a_request():
     far = RemoteRemediationService(ControlEndpoint(f"http://127.0.0.1:{free_port()}"))
     with pytest.raises(ConfigError, match="no plan's id"):
         far.plan("../mode")

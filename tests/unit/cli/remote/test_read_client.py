@@ -67,7 +67,7 @@ def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(web_liste
         assert status.check_health(configured(web_listener)) == 0
 
 
-def test_nothing_is_sent_to_whoever_shows_another_certificate(web_listener: WebListener):
+def test_nothing_is_sent_to_a_server_with_another_certificate(web_listener: WebListener):
     with web_listener.serving(web_listener.tls(), ADA) as server:
         path = configured(web_listener, password())
         other = web_listener.authority.issue("other")

@@ -186,7 +186,7 @@ def test_a_worker_in_trouble_is_left_alone_and_the_others_answer(trouble):
         assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
-def test_a_worker_that_nobody_can_reach_is_left_alone():
+def test_an_unreachable_worker_is_passed_over():
     heard = Heard()
     with swept() as well:
         sweep(f"http://127.0.0.1:{free_port()}", well.url).offsets(NAMES, heard.listener)
@@ -430,7 +430,7 @@ def zipped() -> bytes:
     return gzip.compress(offsets())
 
 
-def test_a_stop_ends_it_whoever_hangs():
+def test_a_stop_ends_the_sweep_while_a_worker_hangs():
     stop = threading.Event()
     with swept() as worker:
 
@@ -477,7 +477,7 @@ def test_a_token_that_is_renewed_meanwhile_is_the_new_one(tmp_path: Path):
         assert "Bearer two" in {head["Authorization"] for head in worker.heads}
 
 
-def test_a_secret_that_cannot_be_read_is_reported_and_nobody_is_queried(tmp_path: Path):
+def test_a_secret_that_cannot_be_read_is_reported_and_no_request_is_sent(tmp_path: Path):
     (tmp_path / "token").write_text("one\n")
     auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
     (tmp_path / "token").unlink()

@@ -125,7 +125,7 @@ def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
         assert (len(worker.heads), len(other.heads)) == (1, 2)
 
 
-def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
+def test_a_closed_port_is_unreachable_with_the_reason():
     port = free_port()
     for host in ("127.0.0.1", "localhost"):
         result = error_of(reader(f"http://{host}:{port}"))
@@ -133,7 +133,7 @@ def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
         assert result.detail.endswith("Connection refused")
 
 
-def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
+def test_an_unknown_host_name_is_unreachable_with_the_reason():
     result = error_of(reader("http://nobody.invalid:8083"))
     assert type(result) is TargetUnreachable
     assert "its host name cannot be resolved" in result.detail

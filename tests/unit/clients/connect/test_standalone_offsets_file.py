@@ -67,7 +67,7 @@ def worker(properties: Path) -> Iterator[int]:
     yield from started("", main, properties.name, "file.properties", cwd=properties.parent)
 
 
-def test_nobody_is_about_where_nobody_is(file, properties):
+def test_without_a_worker_there_is_no_evidence_of_one(file, properties):
     assert find_worker_evidence(file, properties, (closed(),)) == ()
     assert find_worker_evidence(file.with_name("none"), properties, ()) == ()
 

@@ -176,7 +176,7 @@ def test_a_server_without_a_binlog(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (end.gtids, end.file, end.logs, end.purged) == ("", None, None, None)
 
 
-def test_a_connection_is_used_again_and_opened_anew_after_an_error(
+def test_a_connection_is_reused_and_opened_again_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = FakeConnection(MARIADB), FakeConnection(MARIADB)

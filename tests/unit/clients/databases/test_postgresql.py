@@ -126,7 +126,7 @@ def test_what_may_not_be_read_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert PostgresqlReader(source()).read(REQUEST).system_id is None
 
 
-def test_a_connection_is_used_again_and_opened_anew_after_an_error(
+def test_a_connection_is_reused_and_opened_again_after_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first, second = FakeConnection(), FakeConnection()

@@ -44,7 +44,7 @@ def test_an_id_that_is_requested_twice_is_still_there(retained):
     assert ids() == before
 
 
-def test_what_somebody_holds_stays():
+def test_an_id_with_another_reference_stays():
     """Rather too much is kept than too little: another reference may be anybody's."""
     before, at = ids(), described(retained=True)
     held = [at.topic_id, at.topic_id]

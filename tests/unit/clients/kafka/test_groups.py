@@ -60,7 +60,7 @@ def test_a_group_that_is_queried_again_and_again_has_one_client(clock):
     assert opened() == ["a", "b"]
 
 
-def test_a_group_that_nobody_requests_any_more_loses_its_client(clock):
+def test_a_group_that_is_no_longer_requested_loses_its_client(clock):
     readers = GroupReaders({}, clock.now)
     request(readers, "gone", "there", "gone too")
     clock.advance(IDLE_S / 2)

@@ -86,7 +86,7 @@ def test_a_host_of_ipv6_is_queried_without_its_brackets(monkeypatch: pytest.Monk
     assert requests == [("::1", 9092), ("b", 1)]
 
 
-def test_nobody_answers():
+def test_a_bootstrap_server_without_a_listener_is_unreachable():
     with pytest.raises(TargetUnreachable):
         detect_release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})
 

@@ -85,7 +85,7 @@ def readers(cluster: Cluster) -> LogBoundsReader:
     return LogBoundsReader("west", {}, cluster.build_consumer)
 
 
-def test_what_nobody_leads_keeps_nothing_from_the_others(cluster, readers):
+def test_a_partition_without_a_leader_does_not_hold_up_the_others(cluster, readers):
     cluster.leaderless = {THERE}
     assert cluster.request(readers, HERE, THERE) == [7, LeaderNotAvailable]
     assert cluster.asked == [[HERE, THERE], [HERE]]
@@ -97,7 +97,7 @@ def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, rea
     assert cluster.patience[0] <= log_bounds.BATCH_S_MAX < cluster.patience[1]
 
 
-def test_what_nobody_leads_is_waited_for_once(cluster, readers):
+def test_a_partition_without_a_leader_is_waited_for_once(cluster, readers):
     cluster.leaderless = {THERE}
     cluster.request(readers, HERE, THERE)
     cluster.asked.clear()
@@ -105,7 +105,7 @@ def test_what_nobody_leads_is_waited_for_once(cluster, readers):
     assert cluster.asked == [[HERE]]
 
 
-def test_what_is_led_again_is_requested_again_and_then_nobody_is_described(cluster, readers):
+def test_a_partition_with_a_leader_again_is_requested_and_described_no_more(cluster, readers):
     cluster.leaderless = {THERE}
     cluster.request(readers, HERE, THERE)
     cluster.leaderless.clear()

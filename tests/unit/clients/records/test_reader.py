@@ -98,7 +98,7 @@ def test_null_and_empty_are_distinguished_in_keys_values_and_headers(broker, rea
     assert window.records[0].headers == ()
 
 
-def test_a_timestamp_comes_with_whose_clock_it_was(broker, reader):
+def test_a_timestamp_comes_with_its_timestamp_type(broker, reader):
     written(
         broker,
         batch(record(b"k", b"v"), timestamp_ms=0),
@@ -320,7 +320,7 @@ def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
     assert incomplete.partial == LogWindow((), 0, 4, 0)
 
 
-def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_requests_it(window_of):
+def test_an_incomplete_read_has_the_records_from_before_the_timeout(window_of):
     incomplete = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
     assert values(incomplete.partial) == [b"0", b"1"]
     assert (incomplete.partial.next_offset, incomplete.partial.end) == (2, 4)

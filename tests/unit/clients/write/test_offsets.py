@@ -58,7 +58,7 @@ def test_more_records_than_a_producer_holds_at_once_are_written_all_the_same():
     assert (done.acknowledged, done.failed) == (50, None)
 
 
-def test_a_write_that_nobody_answers_is_not_taken_for_one_that_did_not_happen(monkeypatch):
+def test_a_write_without_acknowledgement_is_uncertain(monkeypatch):
     monkeypatch.setattr("offsetwatch.clients.write.offsets.DELIVERY_TIMEOUT_S", 0.5)
     settings = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     done = write_records("east", settings, "offsets", [OutgoingOffsetRecord(0, b"k", b"v")])
@@ -90,7 +90,7 @@ def test_a_file_is_replaced_and_what_it_was_is_retained(file):
     assert {item.name for item in file.parent.iterdir()} == {file.name, retained.name}
 
 
-def test_whoever_reads_it_meanwhile_reads_all_of_one_or_the_other(file):
+def test_a_concurrent_reader_of_a_replaced_file_reads_all_of_the_old_one(file):
     old = file.read_bytes()
     with file.open("rb") as held:
         replace_file(file, NEW)
@@ -114,7 +114,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path):
         replace_file(tmp_path / "none" / "new.offsets", NEW)
 
 
-def test_a_file_that_somebody_has_locked_is_not_ours(file):
+def test_a_file_locked_by_another_process_is_a_conflict(file):
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_SH)
         with pytest.raises(Conflict), lock_file(file):

@@ -152,7 +152,7 @@ def test_restarts_between_failures_of_one_kind_are_counted_with_them(watching):
     assert (run.same, run.moved) == ((("a", "1"),), False)
 
 
-def test_of_a_kind_is_what_died_of_the_same_class_wherever_that_was_seen_and_the_newest_is_told(
+def test_failures_with_one_exception_class_at_two_places_are_one_run_with_the_newest(
     watching,
 ):
     watching.observe(1.0, polled(task("failed", BAD)))
@@ -234,7 +234,7 @@ def test_who_stays_failed_is_not_over_it(watching):
     assert watching.again(100.0 + 10 * PATIENCE_S)
 
 
-def test_a_connector_that_is_gone_is_forgotten_and_nobody_else(watching):
+def test_a_deleted_connector_is_forgotten_and_no_other_one(watching):
     both = (polled(task("failed")), polled(task("failed"), name="other"))
     watching.observe(1.0, *both)
     (run,) = watching.observe(2.0, both[1], listed={"lab": frozenset({"other"})})
@@ -459,7 +459,7 @@ def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching,
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
-def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, skew_s):
+def test_a_run_without_observations_lasts_no_longer_than_is_certain(watching, skew_s):
     changes = (change(9_000.0, "failed"),)
     watching.observe(9_000.0, told=(history(*changes),), positions=STANDS)
     later = Watching()
@@ -472,7 +472,7 @@ def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, sk
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
-def test_a_restart_that_nobody_followed_is_as_old_as_it_may_be(watching, skew_s):
+def test_a_restart_without_observations_is_as_old_as_it_may_be(watching, skew_s):
     changes = [change(9_000.0 + skew_s, "failed")]
     watching.observe(9_000.0, told=(history(*changes),))
     report = watching.failures.remembered()
@@ -513,7 +513,7 @@ def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
 # --- whose positions are wanted ------------------------------------------------------------------
 
 
-def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
+def test_positions_are_requested_of_failing_connectors_alone(watching):
     watching.seen = replace(
         EMPTY_SNAPSHOT,
         at=1.0,

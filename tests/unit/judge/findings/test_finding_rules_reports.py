@@ -182,7 +182,7 @@ def test_when_the_topic_of_syncs_is_gone_all_that_was_read_of_it_is():
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("99", "none")
 
 
-def test_whose_syncs_they_are_nobody_can_report_where_two_flows_share_a_topic():
+def test_half_reset_is_not_reported_where_two_flows_share_a_syncs_topic():
     both = (mirror(), mirror("mm3", target="south", target_addresses=frozenset({"south:9092"})))
     play = Play(mirrors(*both))
     play.world.assigned(0)
@@ -196,7 +196,7 @@ def test_whose_syncs_they_are_nobody_can_report_where_two_flows_share_a_topic():
     assert "half_reset" not in play.names()
 
 
-def test_where_nobody_knows_what_is_copied_a_reset_partition_with_a_sync_may_well_be():
+def test_without_an_assignment_a_reset_partition_with_a_sync_is_half_reset():
     play = Play(mirrors())
     play.world.commit("mm2", orders(), {"offset": 99})
     play.world.synced(99)

@@ -382,7 +382,9 @@ def test_a_finding_of_a_connector_that_was_deleted_is_gone():
         pytest.param(checkpoints_stop, InputId.of_tail(SYNCS), id="checkpoints"),
     ],
 )
-def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_observed(played, hidden):
+def test_a_finding_with_an_unavailable_input_stays_and_says_when_it_was_last_observed(
+    played, hidden
+):
     play = played()
     (before,) = play.findings
     with play.hidden(hidden):
@@ -444,7 +446,7 @@ def test_a_stall_of_which_nothing_can_be_said_now_is_not_fixed():
     assert play.names() == []
 
 
-def test_what_was_fixed_while_nobody_polled_is_gone_with_the_first_poll():
+def test_a_problem_fixed_between_polls_is_gone_with_the_first_poll():
     play = task_failed()
     with play.hidden(REST):
         pass
@@ -453,7 +455,7 @@ def test_what_was_fixed_while_nobody_polled_is_gone_with_the_first_poll():
     assert play.names() == []
 
 
-def test_a_finding_that_nobody_saw_for_a_day_is_forgotten(monkeypatch):
+def test_a_finding_that_was_not_observed_for_a_day_is_forgotten(monkeypatch):
     monkeypatch.setattr(register, "UNAVAILABLE_S_MAX", 5 * INTERVAL_S)
     play = task_failed()
     with play.hidden(REST):

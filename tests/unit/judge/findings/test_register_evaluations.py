@@ -74,7 +74,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> FailedConnector:
     return FailedConnector()
 
 
-def test_nobody_was_queried_before_the_first_snapshot(failed):
+def test_the_register_is_empty_before_the_first_snapshot(failed):
     register = failed.register
     assert (register.urgent, register.newest, register.failure_runs, register.dropped) == (
         False,

@@ -231,7 +231,7 @@ def test_a_reset_is_an_operators_once_and_not_at_each_stop_that_follows():
     assert observed.observe().meant == {}
 
 
-def test_resets_before_we_looked_are_nobodys():
+def test_resets_before_the_first_snapshot_belong_to_no_change():
     observed = observe_first(counted("mm2", resets=3))
     observed.rests = {MM2: inf}
     assert observed.observe().meant == {}
@@ -308,7 +308,7 @@ def test_what_is_copied_on_is_no_second_copy_and_neither_is_what_stands_still():
 
 
 @pytest.mark.parametrize("unread", ["log_start", "log_end"])
-def test_without_both_ends_of_the_log_nobody_can_say(unread):
+def test_without_both_ends_of_the_log_a_rewind_is_unknown(unread):
     assert copies(100, 10, **{unread: None}) is None
 
 

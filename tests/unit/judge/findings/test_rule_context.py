@@ -17,7 +17,7 @@ def build_context(now: float, memory: RuleMemory) -> RuleContext:
     )
 
 
-def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
+def test_a_duration_is_timed_by_condition_connector_and_subject():
     memory = RuleMemory()
     assert build_context(BEGAN, memory).lasts("lag", MM2) == 0.0
     later = build_context(BEGAN + 90, memory)

@@ -94,7 +94,7 @@ def test_it_has_been_so_since_it_was_first_requested_with_the_level_of_then():
     assert held.since(ONE, 160.0, 9.0) == (100.0, 7.0)
 
 
-def test_what_nobody_requested_since_the_last_time_is_so_no_longer():
+def test_a_condition_that_was_not_renewed_since_the_last_evaluation_ends():
     held = ConditionAges()
     held.since(ONE, 100.0)
     held.since(OTHER, 100.0)

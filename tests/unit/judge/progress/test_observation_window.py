@@ -76,7 +76,7 @@ def test_looks_closer_than_an_interval_do_not_count_a_log_end_more_often():
     assert not window.sure
 
 
-def test_time_in_which_nobody_polled_is_left_out():
+def test_time_without_polls_is_left_out():
     window = build_window((4, 9), (4, 10), (4, 11))
     before = (120.0 - window.still_w, 120.0 - window.waiting_w)
     window.take(copied(4, 12, 7200.0), 7200.0, RHYTHM)
@@ -231,7 +231,7 @@ def test_a_poll_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_secon
     assert (away.first_w, away.waiting_w, len(away.samples)) == (30.5, 30.5, 1)
 
 
-def test_all_that_is_timed_is_put_off_by_the_time_in_which_nobody_polled():
+def test_every_timed_field_is_put_off_by_the_time_without_polls():
     window = ObservationWindow(
         first_w=10.0,
         seen_w=300.0,

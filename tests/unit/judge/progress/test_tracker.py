@@ -86,7 +86,7 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_reported():
     assert "readable records wait" not in evidence  # no probe says so
 
 
-def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():
+def test_a_sink_whose_log_end_is_no_longer_read_is_unknown():
     watch = sunk(11, None, watch=sunk(10, 20))
     judgement = watch.verdict("lake")
     assert (judgement.verdict, judgement.rule, judgement.reason) == (
@@ -130,7 +130,7 @@ def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_cl
 # --- what is not seen ----------------------------------------------------------------------------
 
 
-def test_a_flow_whose_upstream_nobody_reads_is_judged_by_its_moves():
+def test_a_flow_without_readable_upstream_is_judged_by_its_position_changes():
     watch = TrackedWorld(mirrors(mirror(source_addresses=frozenset({"elsewhere:9092"}))))
     for number in range(3):
         watch.world.commit("mm2", orders(), {"offset": number})
@@ -304,7 +304,7 @@ def test_a_new_trouble_is_urgent_to_remember_and_so_is_its_end():
     assert progress.urgent
 
 
-def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
+def test_a_failed_connector_keeps_failing_until_its_state_changes():
     """States are looked at where they have changed, and a failure that lasts is a new one."""
     world = World()
     world.listed(source("files", tasks=(Task(0, "failed"),)))

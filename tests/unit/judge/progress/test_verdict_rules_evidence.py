@@ -93,7 +93,7 @@ def build_evidence(*, window: ObservationWindow | None = None, **views) -> dict[
     return texts(tuple(result))
 
 
-def test_what_nobody_inspected_yet_has_its_states_alone():
+def test_a_partition_without_observations_has_its_states_alone():
     nothing = JudgedPartition(key=("lab", "files", "at"), label="at", source=SOURCE)
     assert cases.build_partition_evidence(nothing, "1 failed") == (
         EvidenceItem("states", "1 failed"),
@@ -132,7 +132,7 @@ def test_whether_what_lags_can_be_read_is_reported_where_it_is_known(caught_up, 
     )
 
 
-def test_where_nothing_lags_nobody_queries_whether_it_could_be_read():
+def test_without_lag_the_evidence_has_no_readable_records():
     assert "readable records wait" not in build_evidence(
         mirror=replace(MIRROR, lag=0, caught_up=True)
     )

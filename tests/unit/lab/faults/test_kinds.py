@@ -71,7 +71,7 @@ def test_a_full_disk_takes_not_a_byte_and_then_again(tmp_path: Path):
     assert not os.path.ismount(tmp_path / "disk")
 
 
-def test_where_no_disk_can_be_mounted_a_process_is_told_that_its_file_is_too_big_and_then_writes(
+def test_without_a_mountable_disk_writes_fail_with_efbig_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     refuses = tmp_path / "bin" / "mount"

@@ -139,7 +139,7 @@ def test_a_worker_is_queried_twice_and_answers_once(
     assert [change.reached for change in recorder.changes()] == [2]
 
 
-def test_an_answer_on_demand_is_given_so_many_times_and_to_nobody_else(
+def test_a_planned_answer_is_given_so_many_times_and_to_matching_requests_alone(
     recorder: Recorder, worker: Worker, client: httpx.Client
 ) -> None:
     recorder.trouble(Trouble(Fault.ANSWER, "PUT", "/connectors/a/.*", times=2, status=409))
@@ -228,9 +228,7 @@ def test_half_an_answer_breaks_off_and_a_trickle_comes_whole(
     assert worker.heard == ["GET /a", "GET /a"]
 
 
-def test_an_answer_is_compressed_though_nobody_queried(
-    recorder: Recorder, client: httpx.Client
-) -> None:
+def test_the_gzip_fault_compresses_an_answer(recorder: Recorder, client: httpx.Client) -> None:
     plain = client.get("/connectors").content
     recorder.trouble(Trouble(Fault.GZIP, "GET", "/connectors"))
     with client.stream("GET", "/connectors") as answer:

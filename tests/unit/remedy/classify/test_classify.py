@@ -456,7 +456,7 @@ def test_as_much_as_is_read_may_be_all_there_is():
     ]
 
 
-def test_what_configuration_lists_is_the_cause_of_what_put_throws_whoever_called_it():
+def test_a_configured_exception_class_is_the_cause_in_put_under_any_caller():
     trace = PUT.replace(
         POLL, f"{RUNTIME}WorkerSinkTask.convertMessages(WorkerSinkTask.java:1)\n{POLL}"
     )

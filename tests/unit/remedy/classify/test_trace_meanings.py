@@ -20,7 +20,7 @@ NAMES = [name for rule in RULES for name in rule.names]
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_somebody_has_read_each_of_kafkas_errors(name):
+def test_each_of_kafkas_errors_has_a_meaning(name):
     assert find_meaning(f"org.apache.kafka.common.errors.{name}") is not None
 
 

@@ -154,7 +154,7 @@ def test_a_broker_that_says_no_has_written_nothing(kafka):
 
 
 @pytest.mark.parametrize(("key", "answer"), [(KEY, "neither"), (OTHER_KEY, "other offsets of c")])
-def test_offsets_that_somebody_else_moved_are_not_written_over(kafka, key, answer):
+def test_offsets_that_another_client_moved_are_not_written_over(kafka, key, answer):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
     kafka.produce("offsets", key, b'{"position":5}', partition=2 if key == KEY else 1)
@@ -221,7 +221,7 @@ def test_a_commit_of_a_worker_that_is_about_to_end_is_waited_for_by_any_clock(ka
     assert driver.inspect(Settle(), None).status is StepStatus.DONE
 
 
-def test_an_open_transaction_is_somebody_who_writes(kafka):
+def test_an_open_transaction_delays_settling(kafka):
     kafka.log("offsets", 1).stable_end = 0
     driver = driver_of(kafka)
     inspection = driver.inspect(Settle(), None)
@@ -229,7 +229,7 @@ def test_an_open_transaction_is_somebody_who_writes(kafka):
     assert "transaction is open in partition 1" in inspection.said
 
 
-def test_where_nobody_reports_whether_workers_run_nothing_is_ever_written(kafka):
+def test_where_group_members_may_not_be_read_nothing_is_written(kafka):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
     admin = driver._storage._admin  # type: ignore[attr-defined]
@@ -358,7 +358,7 @@ def test_a_file_that_is_not_there_yet_is_made(tmp_path):
     assert driver.offsets().pairs == WANTED
 
 
-def test_a_file_is_left_alone_while_somebody_has_it(file):
+def test_a_file_with_a_running_worker_or_a_lock_is_left_alone(file):
     step, frozen = write_on(file), frozen_by(driver_on(file))
     with socket.create_server(("127.0.0.1", 0)) as server:
         driver = driver_on(file, f"http://127.0.0.1:{server.getsockname()[1]}")

@@ -252,7 +252,7 @@ def test_looks_come_less_and_less_often() -> None:
         pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanStatus.INEFFECTIVE, id="proving"),
     ],
 )
-def test_where_somebody_else_was_nothing_more_is_changed(
+def test_after_a_foreign_change_nothing_more_is_changed(
     progress: PlanProgress, ended: PlanStatus
 ) -> None:
     assert over(inspect(progress, StepStatus.FOREIGN)) == (
@@ -262,7 +262,7 @@ def test_where_somebody_else_was_nothing_more_is_changed(
     )
 
 
-def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> None:
+def test_after_a_foreign_change_before_ours_the_connector_is_resumed() -> None:
     assert list_rollback(inspect(at(ALTERING, touched=HALFWAY), StepStatus.FOREIGN)) == RESUMED
 
 

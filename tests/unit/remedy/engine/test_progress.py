@@ -86,7 +86,7 @@ def attempt_again(progress: PlanProgress, now: float, *answers: StepAnswered) ->
         pytest.param(100.0, AWAKE_S - 0.1, 900.0, False, id="it-stood-still"),
     ],
 )
-def test_a_step_has_its_time_while_somebody_waits(
+def test_the_timeout_of_a_step_counts_time_awake(
     since: float, waited_s: float, now: float, *, over: bool
 ) -> None:
     assert at(ALTERING, since=since, waited_s=waited_s).over(60.0, now) is over

@@ -122,7 +122,7 @@ def test_a_write_gives_back_the_bytes_there_were_and_none_for_those_there_were_n
     )
 
 
-def test_a_write_whose_bytes_of_before_nobody_saw_is_put_back_by_pairs():
+def test_a_write_without_the_bytes_of_before_is_rolled_back_by_pairs():
     change = Write("k/t", (RawOffsetRecord("kb", None, 1),), (PartitionOffset("b", None),))
     assert back(change)[0] == Alter((B,))
 

@@ -160,7 +160,7 @@ def test_a_change_that_never_shows_stays_in_doubt_and_says_what_to_do(bench):
     assert result.backup in result.said
 
 
-def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
+def test_offsets_that_another_client_changed_before_the_plan_are_left_as_they_are(bench):
     def recheck(frozen):
         bench.world.offsets['{"file":"a"}'] = '{"position":777}'
         return ()
@@ -171,7 +171,7 @@ def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
     assert bench.world.state is RequestedState.RUNNING
 
 
-def test_offsets_that_somebody_else_changed_after_us_are_left_to_an_operator(bench):
+def test_offsets_that_another_client_changed_after_the_plan_are_left_to_an_operator(bench):
     def meddle(step):
         if isinstance(step, Alter):
             bench.world.do(step)

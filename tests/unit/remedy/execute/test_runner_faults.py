@@ -336,7 +336,7 @@ def test_a_creation_that_ends_anywhere_is_finished_or_leaves_nothing_but_the_rem
     assert endings == {None, PlanStatus.UNCHANGED, PlanStatus.RESTORED, PlanStatus.SUCCEEDED}
 
 
-def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tmp_path):
+def test_a_namesake_that_another_client_created_is_not_deleted_in_a_rollback(tmp_path):
     ruin = Ruin(tmp_path)
     ruin.world.state = None
     plan = creation()

@@ -44,7 +44,7 @@ def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
     return results
 
 
-def test_clients_that_nobody_needed_for_a_while_are_given_back_and_recreated_when_they_are(
+def test_idle_clients_are_closed_and_opened_again_at_the_next_request(
     admins: list[_Admin],
 ) -> None:
     clock = VirtualClock()

@@ -81,7 +81,7 @@ def test_lists_that_agree_report_a_deletion():
     )
 
 
-def test_a_status_that_is_lost_and_written_again_is_nobodys_request():
+def test_a_status_lost_and_written_again_is_no_change_by_another_client():
     assert (
         compare_pin(build_snapshot(RUNS, GONE, BACK))
         == compare_pin(build_snapshot(RUNS, GONE))
@@ -94,7 +94,7 @@ def test_a_status_that_is_lost_and_written_again_is_nobodys_request():
     [(BACK,), (GONE, replace(BACK, worker="b:8083")), (LET_GO, GONE, BACK)],
     ids=["restarted", "elsewhere", "created-again"],
 )
-def test_another_start_is_somebodys_request(later):
+def test_another_start_is_a_change_by_another_client(later):
     assert compare_pin(build_snapshot(RUNS, *later)) != compare_pin(build_snapshot(RUNS))
 
 

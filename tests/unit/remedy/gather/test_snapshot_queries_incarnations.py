@@ -27,7 +27,7 @@ REBALANCED = (*RUNS, StateChange(150.0, "unassigned"), StateChange(151.0, "runni
 @pytest.mark.parametrize("before", [(), RUNS, FAILED, FAILED[1:], REBALANCED, REBALANCED[2:]])
 @pytest.mark.parametrize("after", [RUNS, FAILED, REWRITTEN, REBALANCED, REBALANCED[2:]])
 @pytest.mark.parametrize("states", [("running", "running"), ("failed", "unassigned")])
-def test_looks_of_any_depth_at_one_that_nobody_touched_contradict_nothing(before, after, states):
+def test_histories_of_any_depth_of_an_unchanged_connector_agree_with_its_pin(before, after, states):
     pin = parse_pin(pin_state(states[0], before).text)
     assert compare_state(pin, states[1], after) == pin
     assert compare_incarnation("first", pin, after) == "first"

@@ -442,7 +442,7 @@ def test_approving_does_not_help_where_the_record_is_not_known():
 
 
 @pytest.mark.parametrize("stage", Stage)
-def test_nobody_but_an_operator_restores(stage):
+def test_a_restore_needs_the_approval_of_an_operator(stage):
     inputs = build_standing_facts(RESTORE)
     assert "restored_by_a_person" in against(
         guards.evaluate(inputs, POLICY, stage, by_person=False)
@@ -597,7 +597,7 @@ def test_the_table_shows_what_the_policy_requests():
     assert set(reports["one_raw_key"].kinds) == {SubjectKind.MIRROR, SubjectKind.SOURCE}
 
 
-def test_an_approval_that_names_nobody_is_none():
+def test_an_approval_without_a_name_is_denied():
     inputs = facts(approval=PlanApproval(by="", at=NOW, plan_sha256="plan"))
     answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
     assert against(answers) == {"approver": GuardResult.DENY}

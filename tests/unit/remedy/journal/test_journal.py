@@ -231,7 +231,7 @@ def test_a_journal_of_another_user_is_refused(folder, suffix):
         Journal(folder)
 
 
-def test_nobody_else_may_read_it(folder):
+def test_a_journal_is_readable_by_its_owner_alone(folder):
     with closing(begun(folder)):
         assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -414,7 +414,7 @@ def test_of_many_records_that_fail_a_few_are_shown() -> None:
     assert [item.name for item in reports].count("fails") == EXAMPLES_MAX
 
 
-def test_of_a_converter_that_nobody_knows_it_is_said_where_it_comes_from() -> None:
+def test_the_evidence_of_an_unknown_converter_says_where_it_comes_from() -> None:
     result = decode_suspects([suspect(values(0, GOOD))], SinkFacts(), CONVERTER)
     assert result.evidence(UNKNOWN_CONVERTERS, CONVERTER)[0] == EvidenceItem(
         "converter",
@@ -457,7 +457,7 @@ def test_of_a_record_that_not_all_converters_are_known_to_take_nothing_is_said()
         pytest.param(facts(*[Converter()] * 3), (CONVERTER, KEY, VALUE, HEADER), id="none-is"),
     ],
 )
-def test_a_stage_is_unreported_where_nobody_knows_one_of_its_converters(
+def test_a_stage_is_unknown_where_one_of_its_converters_is_unknown(
     by: SinkFacts, stages: tuple[str, ...]
 ) -> None:
     requests = (CONVERTER, KEY, VALUE, HEADER, PUT)

@@ -562,7 +562,7 @@ def test_what_connect_can_do_itself_is_recommended(failure: Failed, expected: st
 
 
 @pytest.mark.parametrize(("converter", "expected"), [(Converter(), True), (Converter(AVRO), False)])
-def test_whose_converters_nobody_knows_is_requested_those_of_its_worker(
+def test_for_an_unknown_converter_the_properties_of_its_worker_are_recommended(
     converter: Converter, expected: bool
 ) -> None:
     answer = find_in_sink(

@@ -143,7 +143,7 @@ def test_of_a_plan_without_a_beginning_nothing_is_known() -> None:
         ),
     ],
 )
-def test_exactly_the_plan_that_was_observed_is_approved_in_time_by_somebody_else(
+def test_a_plan_is_approved_by_its_hash_in_time_and_by_another_operator(
     more: dict[str, object], expected: DecisionRefusal | None
 ) -> None:
     by, now = str(more.get("by", "bob")), float(str(more.get("now", 50.0)))

@@ -121,7 +121,7 @@ def test_a_skip_that_is_not_observed_to_help_ends_as_that_and_stops_nothing(benc
     assert bench.journal.open_plan("lab", "orders") is None
 
 
-def test_a_skip_that_nobody_can_see_any_more_is_no_success(bench):
+def test_a_skip_that_cannot_be_verified_is_no_success(bench):
     def lose_connection():
         running = [step for _, step in bench.world.writes if isinstance(step, ToState)][1:]
         return (

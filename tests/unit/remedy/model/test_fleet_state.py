@@ -406,7 +406,7 @@ def test_what_an_operator_approved_and_succeeded_is_counted(
     assert result.successes[WHOSE, Action.SKIP_ONE] == 2 * successes
 
 
-def test_what_nobody_approved_or_never_began_is_no_success() -> None:
+def test_a_plan_that_was_not_approved_or_never_began_is_no_success() -> None:
     assert not fleet(opened(SKIP), ended()).successes
     never = fleet(proposed(SKIP), approved(), ended())
     assert (never.successes, never.ended_at) == ({}, {})

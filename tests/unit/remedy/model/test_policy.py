@@ -139,7 +139,7 @@ def test_to_be_listed_for_one_action_is_to_be_listed():
     assert not policy.listed("lab", "billing")
 
 
-def test_that_nobody_sets_them_back_is_said_of_the_connectors_it_is_said_of():
+def test_unmanaged_applies_to_the_connectors_of_its_rule_alone():
     rules = [
         {"connect": "lab", "connectors": ["a"], "actions": ["stop"], "unmanaged": True},
         {"connect": "lab", "connectors": ["b"], "actions": ["stop"]},
@@ -249,7 +249,7 @@ def test_a_plan_that_is_not_over_holds_its_budget_however_old_its_skip_is():
     assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, NOW) is not None
 
 
-def test_all_that_was_skipped_for_whose_plan_is_not_over_counts_however_old_it_is():
+def test_skips_of_a_plan_that_is_not_over_count_at_any_age():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({ME})
     assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, NOW) is None

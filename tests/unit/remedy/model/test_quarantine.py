@@ -139,7 +139,7 @@ def test_nothing_of_what_was_written_is_changed():
     assert [noun.__name__ for noun in nouns if not noun.__struct_config__.frozen] == []
 
 
-def test_what_somebody_else_has_written_into_the_topic_is_no_copy():
+def test_a_foreign_record_in_the_topic_is_no_copy():
     assert rebuild_record(RECORD) is None
     assert rebuild_record(replace(RECORD, headers=())) is None
 

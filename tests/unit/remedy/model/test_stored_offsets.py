@@ -411,7 +411,7 @@ def test_a_first_record_is_refused_where_nothing_reports_whether_it_belongs_in_a
     assert not OffsetStoreContents("/connect.offsets", (), None).undecided
 
 
-def test_a_partition_whose_bytes_cannot_be_reported_is_refused():
+def test_a_partition_of_unknown_bytes_is_refused():
     for contents in (topic(), topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)):
         with pytest.raises(RemoteRefusal, match="are unknown"):
             build_set_records(contents, "c", (PartitionOffset('{"at":1.5e300}', '{"position":3}'),))

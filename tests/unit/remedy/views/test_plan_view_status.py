@@ -81,7 +81,7 @@ def test_a_proposal_is_shown_with_each_guard_and_each_request():
     assert result.steps[0].requests == ("PUT /connectors/orders/stop",)
 
 
-def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
+def test_a_proposal_after_its_deadline_is_expired():
     ((result,), _) = plans(DOSSIER, now=AT + 3600.0)
     assert result.state == "expired"
 

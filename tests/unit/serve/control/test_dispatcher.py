@@ -15,7 +15,7 @@ from tests.waiting import until
 from .stage import BECAUSE, ROLES, Stage, control, sha256, token
 
 
-def test_every_answer_is_json_that_nobody_keeps_and_the_last_of_its_connection(stage: Stage):
+def test_every_answer_is_json_without_caching_and_the_last_of_its_connection(stage: Stage):
     for response in (
         stage.call("GET", "/plans", "viewer"),
         stage.call("GET", "/nowhere", "viewer"),
@@ -85,7 +85,7 @@ def test_each_address_has_failures_of_its_own_and_only_so_many_are_remembered():
     assert not failures.again("a", 1.0)
 
 
-def test_a_clock_that_is_set_back_locks_nobody_out():
+def test_a_clock_that_is_set_back_locks_no_client_out():
     failures = AuthFailureCounter()
     for _ in range(FAILURES_MAX + 1):
         failures.again("a", 1000.0)
@@ -104,7 +104,7 @@ def test_roles_hold_those_below_them_and_a_hook_holds_nothing_else():
     assert UserRole.HOOK.allows(UserRole.HOOK)
 
 
-def test_whoever_is_held_to_connectors_sees_those_that_match_wholly():
+def test_a_principal_limited_to_connectors_sees_full_matches_alone():
     (one, *_) = control().tokens
     held = AuthenticatedPrincipal(
         one.model_copy(
@@ -203,7 +203,7 @@ def test_no_endpoint_is_served_twice():
     [route for route in ROUTES if route.method != "GET"],
     ids=lambda item: f"{item.method} {item.path}",
 )
-def test_whoever_follows_changes_nothing_and_says_who_leads(stage: Stage, route):
+def test_a_follower_refuses_changes_and_names_the_leader(stage: Stage, route):
     stage.follows = "watch-1 was the last to say that it does"
     path = route.path.replace("{id}", "p1")
     response = stage.call(route.method, path, "operator", {"because": BECAUSE})
@@ -213,7 +213,7 @@ def test_whoever_follows_changes_nothing_and_says_who_leads(stage: Stage, route)
     assert not stage.desk.changed
 
 
-def test_whoever_follows_answers_questions_and_who_queries_is_still_inspected(stage: Stage):
+def test_a_follower_answers_reads_and_checks_credentials(stage: Stage):
     stage.follows = "watch-1 was the last to say that it does"
     assert stage.call("GET", "/plans", "viewer").status_code == 200
     assert stage.call("GET", "/mode", "viewer").status_code == 200

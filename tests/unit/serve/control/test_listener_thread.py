@@ -93,7 +93,7 @@ def test_each_thread_that_queried_the_service_says_so_when_it_queries_no_more():
 
 
 @pytest.mark.parametrize(("held", "path"), [("verify", "/journal/verify"), ("propose", "/plans")])
-def test_alerts_and_whoever_must_stop_something_do_not_wait_for_what_takes_its_time(held, path):
+def test_alerts_and_pauses_do_not_wait_for_slow_requests(held, path):
     here, go = threading.Event(), threading.Event()
 
     def hold(call: str) -> None:
@@ -242,7 +242,7 @@ def read_status(stage: Stage, head: bytes = b"", output: Any = None) -> int:
     return status_of(request(stage, trusting(output), head))
 
 
-def test_tokens_certificates_and_passwords_each_make_somebody_known(files: Files):
+def test_tokens_certificates_and_passwords_each_authenticate(files: Files):
     with serving(configured(files)) as stage:
         assert read_status(stage, bearer("viewer")) == 200
         assert read_status(stage, basic("ada", PASSWORD)) == 200

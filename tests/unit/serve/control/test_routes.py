@@ -103,7 +103,7 @@ def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(s
     assert stage.propose().status_code == 404
 
 
-def test_somebody_else_approves(stage: Stage):
+def test_an_approver_approves_a_plan(stage: Stage):
     sha256 = stage.with_plan()
     body = {"plan_sha256": sha256, "because": BECAUSE}
     response = stage.call("POST", "/plans/p1/approve", "approver", body)

@@ -371,7 +371,7 @@ def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
     assert build_explained_connector(snapshot, view)["problems"] == []
 
 
-def test_a_name_that_nobody_has_is_answered_with_the_nearest():
+def test_an_unknown_name_is_answered_with_the_nearest():
     snapshot = files().snapshot()
     with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
         find_connector(snapshot, "file", None)

@@ -339,7 +339,7 @@ def test_each_family_that_is_requested_alone_has_the_rows_that_it_has_among_all(
         assert [(family.spec, list(family.rows())) for family in alone] == [(spec, rows)]
 
 
-def test_what_nobody_requested_is_not_even_inspected():
+def test_views_of_metrics_outside_the_request_are_not_read():
     class Untouched(tuple):
         __slots__ = ()
 

@@ -145,7 +145,7 @@ def test_the_pipelines_counters_are_distinguished_by_what_became_of_the_records(
     }
 
 
-def test_a_cluster_whose_distance_nobody_knows_has_no_such_row():
+def test_a_cluster_of_unknown_distance_has_no_such_row():
     assert rows_of(catalog.HISTORY_BEHIND, full()) == {("east",): 17}
 
 

@@ -309,14 +309,14 @@ def test_a_config_topic_that_may_yet_be_read_is_waited_for():
 # --- what it says where it knows nothing ---------------------------------------------------------
 
 
-def test_where_there_is_no_list_nobody_is_gone():
+def test_without_a_connector_list_no_connector_is_gone():
     cluster = build_state()
     assert not cluster.gone("files")
     cluster.enlist((source("more"),))
     assert cluster.gone("files")
 
 
-def test_of_a_connector_whose_topic_is_not_known_nothing_is_certain_and_nothing_denied():
+def test_with_an_unknown_topic_no_offset_of_a_connector_is_certain_or_denied():
     cluster = build_state()
     cluster.enlist((source("files"),))
     assert not cluster.uncommitted("files", "west", TopicPartition("orders", 0))

@@ -382,7 +382,7 @@ def test_who_commits_and_was_never_listed_is_reported_once_it_goes_on():
     assert answers.unlisted == []
 
 
-def test_a_list_that_was_empty_from_the_start_is_not_believed_while_somebody_works():
+def test_a_list_empty_from_the_start_is_not_believed_while_connectors_commit():
     answers = Answers()
     for _ in range(10):
         answers.answer(times=5)
@@ -399,7 +399,7 @@ def test_a_list_is_believed_three_intervals_after_the_first_answer():
     assert answers.view.believed_at == first + 3 * INTERVAL_S
 
 
-def test_a_clock_that_is_set_back_makes_nobody_deleted_too_soon():
+def test_a_clock_that_is_set_back_deletes_no_connector_too_soon():
     answers = known(A, B)
     answers.now -= 86_400.0
     answers.answer(B, times=18)

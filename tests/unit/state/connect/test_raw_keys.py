@@ -85,7 +85,7 @@ def test_a_second_attempt_over_rest_has_no_effect_either():
     assert log.write(OWN, 81).position() == 81
 
 
-def test_a_tombstone_ends_what_somebody_else_wrote():
+def test_a_tombstone_ends_what_another_client_wrote():
     log = Log().write(OWN, 70, 80).write(REST, 5).write(OWN, 81).write(REST, None)
     assert log.position() == 81
     assert not log.use().strays

@@ -77,7 +77,7 @@ def test_a_sink_whose_partition_has_no_end_has_a_position_and_no_lag():
 @pytest.mark.parametrize(
     ("from_start", "lag", "caught_up"), [(True, 90, None), (False, None, None)]
 )
-def test_a_sink_that_committed_nothing_has_the_whole_log_before_it_or_nobody_knows(
+def test_a_sink_without_commits_lags_by_the_whole_log_or_by_an_unknown_number(
     from_start, lag, caught_up
 ):
     world = sinking()
@@ -513,7 +513,7 @@ def test_an_assignment_reported_again_is_held_against_the_last_one_once_and_not_
     assert Compared.times == 1
 
 
-def test_an_assignment_that_nobody_knows_any_more_is_none_where_flows_share_their_syncs():
+def test_an_assignment_no_longer_known_is_none_where_flows_share_their_syncs():
     world = mirrors(mirror("a"), mirror("b"))
     for connector in ("a", "b"):
         world.commit(connector, orders(0), {"offset": 5})

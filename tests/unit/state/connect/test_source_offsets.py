@@ -653,7 +653,7 @@ def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
 # --- when it advanced ----------------------------------------------------------------------------
 
 
-def test_one_that_advanced_and_came_back_while_nobody_polled_did_advance():
+def test_a_position_that_advanced_and_came_back_between_polls_did_advance():
     book = book_of(at(1, 7, advanced_at=NOW - 50))
     book.apply((at(5, 7, at=NOW + 10, advanced_at=NOW + 5, live=False),), NOW)
     assert only(book).advanced_at == NOW + 5
@@ -733,7 +733,7 @@ def test_a_partition_that_mirrormaker_begins_again_is_neither_claimed_nor_unread
     assert not (begins_anew and book.has_unknown_positions("mm2", "west"))
 
 
-def test_upstream_topics_that_nobody_requested_are_not_reported():
+def test_upstream_topics_that_configuration_excludes_are_not_reported():
     book = book_of(mirrored(7), wants_topic=lambda topic: topic != "orders")
     assert book.mirrored("mm2", "west") == {}
     assert book.views_of("mm2") == ()

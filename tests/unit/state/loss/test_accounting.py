@@ -381,7 +381,7 @@ def test_a_stopped_connector_whose_list_is_old_is_not_known_to_be_stopped():
 # --- over a restart ------------------------------------------------------------------------------
 
 
-def test_a_log_start_that_passed_while_nobody_polled_is_found_at_the_next_start():
+def test_a_log_start_that_passed_while_polls_stopped_is_found_at_the_next_start():
     flow = copying(99)
     flow.restart(away_s=3600)
     flow.poll(start=150)
@@ -392,7 +392,7 @@ def test_a_log_start_that_passed_while_nobody_polled_is_found_at_the_next_start(
     assert flow.lost() == {"retention": 50}
 
 
-def test_a_topic_recreated_while_nobody_polled_is_found_at_the_next_start_once():
+def test_a_topic_recreated_while_polls_stopped_is_found_at_the_next_start_once():
     flow = copying(899)
     flow.restart(away_s=3600)
     flow.id = "b"

@@ -97,7 +97,7 @@ def test_a_commit_that_was_on_its_way_reports_what_had_been_copied():
     assert watched.lost == [(RETENTION, 130, 149)]
 
 
-def test_what_retention_takes_of_what_was_copied_long_ago_is_waited_for_by_nobody():
+def test_retention_of_records_copied_before_a_rewind_waits_for_nothing():
     watched = Watched(99)
     watched.inspect(position=49)
     watched.inspect(start=100)

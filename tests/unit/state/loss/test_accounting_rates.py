@@ -298,7 +298,7 @@ def test_the_log_start_of_the_old_topic_is_no_jump_that_the_new_one_goes_on_from
     assert watched.account.headroom_s is None
 
 
-def test_where_an_edit_put_a_position_nobody_knows_when_retention_arrives():
+def test_after_an_edit_of_the_position_the_time_to_retention_is_unknown():
     watched = Watched(5000, end=10**6)
     watched.wait()
     watched.inspect(start=1000)

@@ -182,7 +182,7 @@ def test_what_a_topic_has_no_more_is_gone():
     assert 1 not in list_lags(world)
 
 
-def test_where_nobody_reports_an_assignment_nothing_is_missing_from_it():
+def test_without_an_assignment_no_partition_is_missing_from_it():
     world = mirrors()
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(BOUNDS, partitions={"orders": 3})

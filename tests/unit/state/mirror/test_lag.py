@@ -356,7 +356,9 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
         ((0, 1, 2, 3), [0, 1, 2, 3]),
     ],
 )
-def test_of_too_many_samples_those_go_whose_neighbours_are_near(observed, retained, monkeypatch):
+def test_beyond_the_limit_samples_with_the_nearest_neighbours_are_dropped(
+    observed, retained, monkeypatch
+):
     monkeypatch.setattr(lag, "ENDS_MAX", 4)
     ages = OldestRecordAges()
     for moment in observed:
@@ -411,7 +413,7 @@ def test_an_answer_counts_though_its_follower_could_not_be_requested_at_first():
     assert ages.apply_probes([answer(10, 12)], NOW + 1) == [WHO]
 
 
-def test_what_nobody_was_notified_of_waits_only_if_there_is_anything():
+def test_lateness_without_bounds_is_unknown_only_where_records_are_unread():
     ages = OldestRecordAges()
     for _ in range(2):
         assert ages.compute_lateness("west", WHO, UnreadRange(10, 0, 20)) == UNKNOWN_LATENESS
@@ -519,7 +521,7 @@ def test_a_topic_of_another_id_takes_its_samples_and_answers_with_it():
     assert since(ages, 10, 20) is None
 
 
-def test_ids_of_topics_that_nobody_follows_any_more_do_not_gather():
+def test_ids_of_topics_that_are_no_longer_followed_do_not_accumulate():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     ages.identify("west", {"orders": "first"}, NOW)

@@ -33,7 +33,7 @@ def test_the_identity_policy_leaves_it_as_it_is() -> None:
     assert find_remote_topic(replace(FLOW, policy=IDENTITY_POLICY), "orders", ()) == "orders"
 
 
-def test_of_a_policy_that_nobody_knows_what_is_there_decides_if_it_is_one() -> None:
+def test_under_an_unknown_policy_the_one_existing_topic_is_the_remote_topic() -> None:
     unknown = replace(FLOW, policy=None)
     assert find_remote_topic(unknown, "orders", ("west.orders", "lines")) == "west.orders"
     assert find_remote_topic(unknown, "orders", ("orders",)) == "orders"

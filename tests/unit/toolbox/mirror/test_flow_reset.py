@@ -188,7 +188,7 @@ def test_syncs_are_cleared_by_themselves_where_the_offsets_are_gone_already():
     assert steps(change) == [ToState(RequestedState.STOPPED), Settle(), Freeze(), SYNCS]
 
 
-def test_somebody_else_at_work_on_the_syncs_stops_the_whole_change():
+def test_another_running_user_of_the_syncs_stops_the_whole_change():
     inside = ValidationProblem(
         "--clear-syncs", "lab/again writes it (NOT stopped)", "stop it first"
     )
@@ -305,7 +305,7 @@ def test_beside_another_connector_of_the_flow_only_partitions_with_an_offset_are
     assert selection.stored == {ORDERS_0: 59}
 
 
-def test_a_topic_that_nobody_knows_is_refused():
+def test_an_unknown_topic_is_refused():
     (problem,) = chosen(topics=["orders", "west.orders"]).problems
     assert problem.where == "--topics west.orders"
 
@@ -434,7 +434,7 @@ def test_a_connector_that_begins_at_the_end_is_reported_where_the_log_starts(tar
     assert "auto.offset.reset" in result.problems[0].right
 
 
-def test_a_partition_whose_log_cannot_be_reported_is_a_problem():
+def test_a_partition_of_an_unknown_log_is_a_problem():
     result = plan_positions(
         FlowResetTarget(), chosen(present=(*PRESENT, pair(1, MirrorPartition("west", "audit", 0))))
     )

@@ -56,7 +56,7 @@ def test_the_syncs_are_on_the_side_that_the_connector_says():
     assert find_syncs_topic(there, None, ADDRESSES) is None
 
 
-def test_the_connector_itself_is_nobody_else():
+def test_the_connector_itself_is_no_other_user():
     assert find_users(connector("mm2-source", mirror=mirror())) == []
     assert find_users(connector("mm2-source", mirror=mirror()), cluster="other") == [
         "other/mm2-source writes it (NOT stopped)"
@@ -193,14 +193,14 @@ def test_a_dedicated_mirrormaker_that_commits_runs_by_any_clock_of_its_workers(s
     assert not _describe_activity(connect, Written(now - 1400.0 + skew_s), now)
 
 
-def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
+def test_a_topic_without_other_users_is_deleted_by_its_id():
     result = cleared(SYNCS, "id-1", ConnectClusterInventory("lab", "east", ()))
     assert result.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
     assert result.problems == ()
     assert "no other entry" in result.notes[1]
 
 
-def test_one_that_somebody_uses_who_runs_is_not():
+def test_a_topic_with_a_running_user_is_not_deleted():
     again = ConnectClusterInventory("lab", "east", (connector("again", mirror=mirror()),))
     assert "lab/again" in cleared(SYNCS, "id-1", again).problems[0].wrong
 

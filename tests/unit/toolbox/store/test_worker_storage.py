@@ -126,7 +126,7 @@ def test_the_workers_own_topic_has_to_be_there(kafka, properties):
         open_worker_store(kafka, properties).connectors()
 
 
-def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
+def test_without_a_config_topic_nothing_is_written(kafka, properties):
     kafka.delete("configs")
     store = open_worker_store(kafka, properties)
     assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)

@@ -136,7 +136,7 @@ def test_where_other_partitions_move_what_has_no_work_is_not_stuck():
     assert "poison_suspected" not in copied(lag=False).names()
 
 
-def test_what_lags_by_transaction_markers_alone_or_nobody_knows_is_not_stuck():
+def test_a_lag_of_transaction_markers_alone_or_of_unknown_size_is_not_stuck():
     for nothing in ({"caught_up": True}, {"lag": None, "caught_up": None}):
         play = copied(lag=True)
         play.more["mirror_partitions"] = tuple(

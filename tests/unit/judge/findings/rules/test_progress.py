@@ -191,7 +191,7 @@ def test_of_a_history_that_was_not_followed_no_failure_is_news():
     assert judge.verdict("lake") is Verdict.SILENT
 
 
-def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
+def test_a_failed_task_or_connector_does_not_mark_other_connectors_as_failed():
     bad = connector("lake", tasks=(Task(0, "running"), Task(1, "failed")))
     worse = connector("pond", state="failed", tasks=())
     judge = JudgedSnapshots(read("lake", 10), read("pond", 10), read("pool", 10))

@@ -57,7 +57,7 @@ def files(local: FileQuarantine) -> list[str]:
     return sorted(path.name for path in Path(local.name).glob("*"))
 
 
-def test_a_copy_is_found_again_by_whoever_looks(tmp_path, clock, local):
+def test_a_copy_is_found_again_by_another_instance_of_the_store(tmp_path, clock, local):
     receipt = local.put(RECORD, ABOUT)
     assert receipt.path is not None
     assert receipt.path.startswith(f"{tmp_path}/state/quarantine/{compute_key_id(KEY)}")

@@ -178,7 +178,7 @@ def test_offsets_have_settled_once_they_have_not_moved_for_a_while(stopped):
     assert inspect_status(driver, Settle()) is StepStatus.DONE
 
 
-def test_nothing_settles_while_somebody_has_resumed_it(stopped):
+def test_settling_a_connector_that_another_client_resumed_is_foreign(stopped):
     stopped.connectors["src"].state = "RUNNING"
     assert inspect_status(driver_of(stopped), Settle()) is StepStatus.FOREIGN
 
@@ -240,7 +240,7 @@ def test_another_partition_that_moved_since_it_was_frozen_is_foreign(stopped):
     assert "/b" in inspection.said
 
 
-def test_offsets_of_a_connector_that_somebody_resumed_are_not_changed(stopped):
+def test_offsets_of_a_connector_that_another_client_resumed_are_not_changed(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.connectors["src"].state = "RUNNING"
     stopped.connectors["src"].tasks = 1

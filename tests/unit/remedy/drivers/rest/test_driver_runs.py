@@ -181,7 +181,7 @@ def test_a_refusal_puts_the_state_back_and_leaves_the_offsets(worker, tmp_path):
     whole(worker, result)
 
 
-def test_somebody_who_resumes_in_between_is_not_written_over(worker, tmp_path):
+def test_offsets_are_not_written_over_after_another_client_resumes_in_between(worker, tmp_path):
     run = Run(worker, tmp_path, WANTED)
 
     class Meddler(RestDriver):

@@ -233,7 +233,7 @@ def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
     assert not server.notes
 
 
-def test_what_somebody_else_queries_of_the_operator_is_left_to_him() -> None:
+def test_an_annotation_of_another_client_is_left_in_place() -> None:
     server = Server()
     server.resource["metadata"]["annotations"] = {OFFSETS_ANNOTATION: "reset"}
     with pytest.raises(Conflict, match="reset"):

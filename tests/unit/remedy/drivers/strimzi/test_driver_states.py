@@ -135,7 +135,7 @@ def test_an_operator_that_has_not_looked_yet_is_waited_for(world):
 
 
 @pytest.mark.parametrize("step", [Settle(6.0), SKIP])
-def test_what_somebody_has_set_going_in_the_resource_is_let_go(world, step):
+def test_a_step_on_a_resource_that_another_client_set_to_running_is_foreign(world, step):
     driver = world.driver()
     driver.carry_out(STOP, None)
     world.spec["state"] = "running"

@@ -48,7 +48,7 @@ def reader(server: Server) -> KubeReader:
     return KubeReader(ACCESS, transport=httpx.MockTransport(server))
 
 
-def test_nothing_speaks_against_one_that_nobody_else_works_on():
+def test_a_resource_without_another_owner_may_be_changed():
     assert find_change_problem(reader(served()), AT, "c") == ""
 
 
@@ -83,7 +83,7 @@ def test_a_right_that_is_missing_is_found_out_before_anything_is_stopped(right: 
     assert "RBAC" in problem
 
 
-def test_a_cluster_whose_operator_goes_by_no_resources_is_no_way():
+def test_a_connector_of_a_cluster_without_connector_resources_may_not_be_changed():
     server = served()
     assert server.cluster is not None
     server.cluster["metadata"]["annotations"] = {}
