@@ -25,7 +25,6 @@ BANNED = frozenset(_BANNED.split())
 # What stands in a published document (OpenAPI), in guards' names, or is a word of the field.
 PUBLISHED = {
     "shown_first",
-    "Told",
     "Wish",
     "BreakerSeen",
     "LAST_SEEN",

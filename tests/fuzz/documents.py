@@ -293,7 +293,7 @@ def _targets() -> list[Target]:
             "findings",
             [(findings.encode_findings(full()),)],
             _or(
-                lambda raw: decode_document(raw, findings.Told),
+                lambda raw: decode_document(raw, findings.FindingsDocument),
                 broken,
                 UnicodeDecodeError,
                 RecursionError,

@@ -51,7 +51,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.serve.documents import api
-from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
+from offsetwatch.serve.documents.findings import FindingRow, FindingsDocument, JudgementRow
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow, SourceEndRow
 from offsetwatch.toolbox.suggestions import suggest_name
@@ -195,7 +195,7 @@ class _Flows(msgspec.Struct):
     flows: tuple[_FlowRow, ...] = ()
 
 
-class StatusDocument(Told, frozen=True, kw_only=True):
+class StatusDocument(FindingsDocument, frozen=True, kw_only=True):
     """The document of /api/v1/status, with the fields that are printed."""
 
     connectors: _Connectors
@@ -216,7 +216,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
             output.print_document(
                 output_format,
                 {
-                    **{name: getattr(status, name) for name in Told.__struct_fields__},
+                    **{name: getattr(status, name) for name in FindingsDocument.__struct_fields__},
                     "superseded": (),
                     "told_by": document.by,
                     "connectors": parts["connectors"],

@@ -112,8 +112,8 @@ class SupersededRow(msgspec.Struct, frozen=True):
     superseded_by: FindingReference
 
 
-class Told(msgspec.Struct, frozen=True):
-    """The whole document."""
+class FindingsDocument(msgspec.Struct, frozen=True):
+    """Findings and verdicts of one snapshot, the worst first."""
 
     at: Moment
     ready: bool
@@ -129,9 +129,9 @@ def encode_findings(snapshot: Snapshot) -> bytes:
     return documents.encode(build_findings_document(snapshot))
 
 
-def build_findings_document(snapshot: Snapshot) -> Told:
+def build_findings_document(snapshot: Snapshot) -> FindingsDocument:
     """Build the document of a snapshot."""
-    return Told(
+    return FindingsDocument(
         at=Moment(snapshot.at),
         ready=snapshot.ready,
         waiting_for=snapshot.waiting_for,

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from offsetwatch import __version__, documents
-from offsetwatch.serve.documents.findings import Told
+from offsetwatch.serve.documents.findings import FindingsDocument
 from offsetwatch.serve.documents.status import StatusBody
 from offsetwatch.serve.documents.types import (
     ConnectorsBody,
@@ -51,7 +51,7 @@ PATHS: Final[dict[str, ReadPath]] = {
         FlowsBody,
         (_CLUSTER, _CONNECTOR),
     ),
-    f"{PREFIX}findings": ReadPath("Findings, the worst first, and verdicts.", Told),
+    f"{PREFIX}findings": ReadPath("Findings, the worst first, and verdicts.", FindingsDocument),
     f"{PREFIX}status": ReadPath(
         "Findings, verdicts, connectors and flows of one moment.", StatusBody
     ),

@@ -22,7 +22,7 @@ from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import (
     AHEAD_FINDINGS,
     FAILURE_FINDINGS,
-    Told,
+    FindingsDocument,
     build_findings_document,
 )
 from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody
@@ -39,7 +39,7 @@ class UnreadInput(msgspec.Struct, frozen=True):
     last_error: str | None = None
 
 
-class StatusBody(Told, frozen=True, kw_only=True):
+class StatusBody(FindingsDocument, frozen=True, kw_only=True):
     """/api/v1/status: findings, connectors and flows of one snapshot."""
 
     connectors: ConnectorsBody

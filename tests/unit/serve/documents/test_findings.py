@@ -19,7 +19,7 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.serve.documents.findings import (
-    Told,
+    FindingsDocument,
     build_finding_row,
     build_finding_rows,
     build_judgement_row,
@@ -138,7 +138,7 @@ def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.Captur
 
 
 def test_what_a_daemon_answered_is_read_back_as_it_was():
-    findings = documents.decode(encode_findings(SNAPSHOT), Told)
+    findings = documents.decode(encode_findings(SNAPSHOT), FindingsDocument)
     assert findings.findings == build_finding_rows(SNAPSHOT)
     assert findings.judgements == tuple(
         build_judgement_row(judgement) for judgement in SNAPSHOT.judgements
@@ -148,7 +148,7 @@ def test_what_a_daemon_answered_is_read_back_as_it_was():
 @pytest.mark.parametrize("known", ["mm2_silent_stall", "critical", "silent", "flow"])
 def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
     body = encode_findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
-    findings = documents.decode(body, Told)
+    findings = documents.decode(body, FindingsDocument)
     assert len(findings.findings) == len(SNAPSHOT.findings)
     assert b"unheard_of" in documents.encode(findings)
 
@@ -170,5 +170,5 @@ def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_the
             },
         }
     ]
-    findings = documents.decode(body, Told)
+    findings = documents.decode(body, FindingsDocument)
     assert findings.findings[0] == build_finding_row(cause)

@@ -154,7 +154,7 @@ def find_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
 
 def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
     """Rule 23: something that we read has failed for an interval, three times in a row or for so
-    long that what it told is out of date. What it would show is not known, neither good nor bad.
+    long that what it reported is outdated. What it would show is not known, neither good nor bad.
     """
     extra = {InputId.of_tail(status.at) for status in context.snapshot.topology.statuses}
     extra -= {InputId.of_tail(topic) for topic in context.snapshot.topology.awaited()}

@@ -170,7 +170,7 @@ def _can_be_absent(context: RuleContext, flow: MirrorFlow) -> bool | None:
 
 def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
     """Rule 16: a connector was deleted and created again, and has offsets from before that it goes
-    on from: one of another class does not look them up. Told until they have moved or are gone.
+    on from: one of another class does not look them up. Reported until they have moved or are gone.
     """
     for key, incarnation in context.memory.incarnations.of.items():
         if not incarnation.left_over or key in context.memory.incarnations.unlisted:

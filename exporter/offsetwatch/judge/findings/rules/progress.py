@@ -65,8 +65,8 @@ def _find_without_progress(
 def find_rewound_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 3: source partitions went back and have not come as far again; not if those of other
     connectors went back with them (rule 4), or a person set back a stopped connector's. What may
-    turn out to be copied again as a whole (rule 14) is told by that name, an interval later. A task
-    that begins to look up another raw key starts from scratch, and both keys are told.
+    turn out to be copied again as a whole (rule 14) is reported by that name, an interval later. A
+    task that begins to look up another raw key starts from scratch, and both keys are reported.
     """
     falls = context.memory.falls
     unclear = falls.unclear(context.now, context.settings.interval_s)
@@ -125,8 +125,8 @@ def _build_restart_evidence(view: SourcePartitionView) -> Evidence:
 
 def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
     """Rule 4: three connectors or more of a Connect cluster went back within one interval: the
-    cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Told for three
-    intervals.
+    cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Reported for
+    three intervals.
     """
     for cluster, together in sorted(context.memory.falls.together.items()):
         if _is_recent(context, together.at):

@@ -75,8 +75,8 @@ def find_near_retention(context: RuleContext) -> Iterator[Finding]:
 
 
 def find_lost_records(context: RuleContext) -> Iterator[Finding]:
-    """Rule 11: upstream records were deleted before they were replicated. Told while the position
-    lies in the hole, and for three intervals after it was found.
+    """Rule 11: upstream records were deleted before they were replicated. Reported while the
+    position lies in the hole, and for three intervals after it was found.
     """
     lost: dict[ConnectorKey, list[Loss]] = {}
     for loss in context.snapshot.losses:
@@ -109,8 +109,8 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
 
 
 def find_recreated_topics(context: RuleContext) -> Iterator[Finding]:
-    """Rule 12: an upstream topic is another one than before, or lost its end. Told while a position
-    is still of the topic as it was or lies beyond its end, and for three intervals.
+    """Rule 12: an upstream topic is another one than before, or lost its end. Reported while a
+    position is still of the topic as it was or lies beyond its end, and for three intervals.
     """
     for recreation in context.snapshot.recreations:
         if _is_reported(context, recreation):
@@ -174,7 +174,7 @@ def find_positions_ahead(context: RuleContext) -> Iterator[Finding]:
 def find_recopies(context: RuleContext) -> Iterator[Finding]:
     """Rule 14: a flow that had offsets copies a partition again from near the start of its log, no
     person reset it, and within an interval its topic does not turn out to be another one (rule 12).
-    Told until it has come as far again, and for three intervals.
+    Reported until it has come as far again, and for three intervals.
     """
     recopies: dict[ConnectorKey, list[Recopy]] = {}
     for where, recopy in list(context.memory.falls.recopies.items()):
