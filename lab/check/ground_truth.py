@@ -56,7 +56,7 @@ class Witnesses:
                 verdicts.REST,
                 (answer.connector, partition),
                 offset,
-                asked_at=answer.asked_at,
+                requested_at=answer.requested_at,
                 answered_at=answer.answered_at,
             )
             for answer in self.rest.answers
@@ -103,7 +103,7 @@ def _add(
     record: ground_truth_recorder.Record,
 ) -> None:
     assert value is None or isinstance(value, (int, str, tuple))
-    truth.add(kind, subject, value, at=record.at, seen_at=record.seen_at)
+    truth.add(kind, subject, value, at=record.at, observed_at=record.observed_at)
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class Record:
     value: bytes | None
     at: float
     """Its timestamp: nobody can have seen it before."""
-    seen_at: float
+    observed_at: float
 
 
 class Topics:
@@ -133,7 +133,7 @@ class Topics:
                     key=_bytes(message.key()),
                     value=_bytes(message.value()),
                     at=message.timestamp()[1] / 1000.0,
-                    seen_at=now,
+                    observed_at=now,
                 )
             )
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - spelt like this
@@ -147,7 +147,7 @@ class Topics:
 class EndsSample:
     """Log ends that were true at some moment between two: asked and answered, Unix seconds."""
 
-    asked_at: float
+    requested_at: float
     answered_at: float
     ends: Mapping[tuple[str, int], int]
 
@@ -164,7 +164,7 @@ class LogEnds:
         self.failure: str | None = None
         """Why the last question was not answered; None when it was."""
         self._bootstrap = bootstrap
-        self._wanted = tuple(partitions)
+        self._partitions = tuple(partitions)
         self._consumer = self._connect()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lab-log-ends", daemon=True)
@@ -193,7 +193,7 @@ class LogEnds:
     def _request(self) -> None:
         requested_at = time.time()
         try:
-            ends = {where: self._end(*where) for where in self._wanted}
+            ends = {where: self._end(*where) for where in self._partitions}
         except (KafkaException, NotYet) as exc:
             self.failure = str(exc)
             # The old client might go on naming the leader epoch from before the broker's death,
@@ -202,7 +202,8 @@ class LogEnds:
             self._consumer = self._connect()
             return
         self.failure = None
-        self.samples.append(EndsSample(asked_at=requested_at, answered_at=time.time(), ends=ends))
+        answered_at = time.time()
+        self.samples.append(EndsSample(requested_at, answered_at, ends))
 
     def _end(self, topic: str, partition: int) -> int:
         return request_log_bounds(self._consumer, topic, partition, ENDS_S_MAX)[1]
@@ -214,7 +215,7 @@ class RestAnswer:
 
     connector: str
     offsets: Mapping[str, str]
-    asked_at: float
+    requested_at: float
     answered_at: float
 
 

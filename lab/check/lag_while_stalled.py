@@ -135,13 +135,13 @@ def pause_mirror(lab: Lab, product: Product) -> dict[Place, float]:
 
 def committed(lab: Lab) -> dict[Place, int]:
     """What REST says once no flush changes it any more; until then it names copied records."""
-    seen, since = replicated(lab), time.monotonic()
+    counts, since = replicated(lab), time.monotonic()
 
     def lasts() -> dict[Place, int]:
-        nonlocal seen, since
+        nonlocal counts, since
         now = replicated(lab)
-        if now != seen:
-            seen, since = now, time.monotonic()
+        if now != counts:
+            counts, since = now, time.monotonic()
         if time.monotonic() - since < UNCHANGED_S:
             raise NotYet(f"{now}")
         return now

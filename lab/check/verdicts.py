@@ -74,7 +74,7 @@ class Claim:
     kind: str
     subject: Subject
     value: Hashable
-    asked_at: float
+    requested_at: float
     answered_at: float
 
 
@@ -85,10 +85,10 @@ class History:
     values: list[tuple[Hashable, float, float]] = field(default_factory=list)
     _places: dict[Hashable, list[int]] = field(default_factory=dict)
 
-    def add(self, value: Hashable, *, at: float, seen_at: float) -> None:
-        """A new value: nobody can have seen it before `at`, everybody could by `seen_at`."""
+    def add(self, value: Hashable, *, at: float, observed_at: float) -> None:
+        """A new value: nobody can have seen it before `at`, everybody could by `observed_at`."""
         self._places.setdefault(value, []).append(len(self.values))
-        self.values.append((value, at, seen_at))
+        self.values.append((value, at, observed_at))
 
     def compute_age(
         self, value: Hashable, *, requested_at: float, answered_at: float
@@ -110,8 +110,8 @@ class EndsHistory:
     def __init__(self, samples: Sequence[EndsSample]) -> None:
         """`samples` as one thread took them, one after the other."""
         self._samples = samples
-        self._answered = [sample.answered_at for sample in samples]
-        self._asked = [sample.asked_at for sample in samples]
+        self._answer_times = [sample.answered_at for sample in samples]
+        self._request_times = [sample.requested_at for sample in samples]
 
     def fallen(self) -> list[str]:
         """Where a log end fell after all: then nothing follows from these answers."""
@@ -128,7 +128,7 @@ class EndsHistory:
         """As History.age; a little more, as the moment of an end's change is known by two
         answers only.
         """
-        after = bisect.bisect_left(self._asked, answered_at)
+        after = bisect.bisect_left(self._request_times, answered_at)
         if after < len(self._samples) and end > self._samples[after].ends.get(where, -1):
             return None
         # The last answer at or below it, and the first above: it was passed between the two.
@@ -137,7 +137,7 @@ class EndsHistory:
         )
         if below == len(self._samples):
             return 0.0 if end == self._samples[-1].ends.get(where) else None
-        return max(0.0, requested_at - self._answered[below])
+        return max(0.0, requested_at - self._answer_times[below])
 
 
 # Of claims that are not witnessed under their own name.
@@ -167,11 +167,11 @@ class Truth:
     """Before the first of them both clocks showed the same."""
 
     def add(
-        self, kind: str, subject: Subject, value: Hashable, *, at: float, seen_at: float
+        self, kind: str, subject: Subject, value: Hashable, *, at: float, observed_at: float
     ) -> None:
         """Append to a history, which is made on first use."""
         history = self.histories.setdefault((kind, subject), History())
-        history.add(value, at=at, seen_at=seen_at)
+        history.add(value, at=at, observed_at=observed_at)
 
     def compute_age(self, claim: Claim) -> float | None:
         """How long ago the claim was last true; None if never before it was made."""
@@ -182,7 +182,7 @@ class Truth:
                 claim.value if isinstance(claim.value, tuple) else (claim.value, None)
             )
             return 0.0 if answer == expected else None
-        when = {"requested_at": claim.asked_at, "answered_at": claim.answered_at}
+        when = {"requested_at": claim.requested_at, "answered_at": claim.answered_at}
         if claim.kind == LOG_END:
             cluster, topic, partition = claim.subject
             ends = self.ends.get(str(cluster))
@@ -204,7 +204,7 @@ class Truth:
         made.
         """
         assert isinstance(claim.value, float)
-        begin = claim.asked_at - SNAPSHOT_S_MAX
+        begin = claim.requested_at - SNAPSHOT_S_MAX
         ends = (*(step.at for step in self.steps[1:]), inf)
         clocks = [0.0] if not self.steps or self.steps[0].at >= begin else []
         clocks += [
@@ -214,15 +214,15 @@ class Truth:
         ]
         built = [claim.value - ahead_s for ahead_s in clocks]
         past = [moment for moment in built if moment <= claim.answered_at + CLOCK_S_MAX]
-        return max(0.0, claim.asked_at - max(past)) if past else None
+        return max(0.0, claim.requested_at - max(past)) if past else None
 
 
 def _compute_absence_age(committed: History | None, claim: Claim) -> float:
     """Of a claim that there is no value yet: true until the first was seen."""
     if committed is None:
         return 0.0
-    _, _, first_seen_at = committed.values[0]
-    return max(0.0, claim.asked_at - first_seen_at)
+    _, _, first_observed_at = committed.values[0]
+    return max(0.0, claim.requested_at - first_observed_at)
 
 
 @dataclass(slots=True)
@@ -243,7 +243,7 @@ def judge(claims: Iterable[Claim], truth: Truth, oldest: Mapping[str, float]) ->
         if age is None or age > oldest[claim.kind]:
             when = "was never true before" if age is None else f"was last true {age:.1f} s before"
             verdicts.wrong.append(
-                f"{claim.kind} {claim.subject}: {claim.value} {when} {claim.asked_at:.3f}"
+                f"{claim.kind} {claim.subject}: {claim.value} {when} {claim.requested_at:.3f}"
             )
         else:
             verdicts.oldest[claim.kind] = max(age, verdicts.oldest.get(claim.kind, 0.0))

@@ -26,7 +26,7 @@ from lab.stories.sinks import NOT_JSON
 
 NAME = "demo-invoices"
 BECAUSE = "looked at the record"
-KEPT_S_MAX = 12 * 3600.0
+LIFETIME_S_MAX = 12 * 3600.0
 
 
 def run_demo(*, kafka_version: str, free_ports: bool, once: bool) -> int:
@@ -165,6 +165,6 @@ def _on_host(it: Alerted, *verb: str) -> None:
 
 
 def _wait_for_signal() -> None:
-    deadline = time.monotonic() + KEPT_S_MAX
+    deadline = time.monotonic() + LIFETIME_S_MAX
     while time.monotonic() < deadline:
         time.sleep(1.0)

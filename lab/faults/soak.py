@@ -54,9 +54,9 @@ class Report:
     minutes: float
     changes: int = 0
     """How often the daemon asked Connect for a change."""
-    told: int = 0
+    journal_records: int = 0
     """Records of its journal."""
-    left: list[str] = field(default_factory=list)
+    leftovers: list[str] = field(default_factory=list)
     """What is there that was not, or is not there any more."""
 
     @property
@@ -72,16 +72,20 @@ class Report:
         yield from (
             incarnation.risen().line for incarnation in self.served.lives if incarnation.judged
         )
-        yield f"the daemon asked for {self.changes} changes, its journal has {self.told} records"
+        yield (
+            f"the daemon asked for {self.changes} changes, "
+            f"its journal has {self.journal_records} records"
+        )
         yield from (f"rises: {line}" for line in self.risen)
-        yield f"left behind {len(self.left)}"
-        yield from (f"  {line}" for line in self.left)
+        yield f"left behind {len(self.leftovers)}"
+        yield from (f"  {line}" for line in self.leftovers)
 
     @property
     def sound(self) -> bool:
         """Nothing wrong, nothing rises, nothing is left; and something was done meanwhile."""
         alone = len(self.served.lives) == 1
-        return self.served.sound and alone and not self.risen and not self.left and self.changes > 0
+        clean = not self.risen and not self.leftovers
+        return self.served.sound and alone and clean and self.changes > 0
 
 
 def run(environment: Arena, *, seed: int, minutes: float) -> Report:
@@ -95,9 +99,10 @@ def run(environment: Arena, *, seed: int, minutes: float) -> Report:
 
     served = chaos.observed(environment, live, seed=seed, load_s_max=minutes * 60 * 2)
     report = Report(served, minutes)
-    report.left += changed(before, things(environment.lab))
+    report.leftovers += changed(before, things(environment.lab))
     report.changes = len(environment.connect.changes())
-    report.told = len(environment.product.cli("journal", "tail", "--lines", "100000").splitlines())
+    journal = environment.product.cli("journal", "tail", "--lines", "100000")
+    report.journal_records = len(journal.splitlines())
     return report
 
 
@@ -190,7 +195,7 @@ def main(*, minutes: float, seed: int | None) -> None:
         with run_arena() as built:
             folders = built.lab.directory, built.product.directory
             report = run(built, seed=seed, minutes=minutes)
-        report.left += orphans(*folders)
+        report.leftovers += orphans(*folders)
         return report
 
     seeded_kills.report(f"{minutes:g} minutes", seed, once)

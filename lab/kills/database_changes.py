@@ -122,19 +122,19 @@ class _Subject:
     def change(self, verb: str, target: str, chance: random.Random) -> _Outcome:
         """Set an offset, and compare what came of it with what the server has."""
         before = self.capture.offset()
-        wanted = self._choose(target, before, chance)
-        allowed = target != "past" and self._has(wanted)
-        status = self._run(verb, wanted)
+        offset = self._choose(target, before, chance)
+        allowed = target != "past" and self._has(offset)
+        status = self._run(verb, offset)
         done = status == 0
         name = f"{self.capture.server.name} {verb} {target} {'done' if done else 'refused'}"
-        where = f"{name} ({status}): {json.dumps(before)} -> {json.dumps(wanted)}"
+        where = f"{name} ({status}): {json.dumps(before)} -> {json.dumps(offset)}"
         wrong = []
         if done and not allowed:
             wrong.append(f"{where}: its source does not have that")
         if not done and allowed:
             wrong.append(f"{where}: its source has that")
         # The task may have committed meanwhile: only the refused offset itself is none of its own.
-        if not done and wanted != before and self.capture.offset() == wanted:
+        if not done and offset != before and self.capture.offset() == offset:
             wrong.append(f"{where}: refused, and it is the offset now")
         try:
             self.work(1)

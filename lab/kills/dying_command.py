@@ -40,16 +40,16 @@ class Moments:
         self._chosen = chosen
         self._how = how
         self._counts = counts
-        self._seen: Counter[str] = Counter()
+        self._kind_counts: Counter[str] = Counter()
         self._lock = threading.RLock()
 
     def before(self, kind: str) -> int:
         """One of these is about to happen: its number, from 1."""
         with self._lock:
-            self._seen[kind] += 1
+            self._kind_counts[kind] += 1
             if self._counts is not None:
-                self._counts.write_text(json.dumps(self._seen))
-            number = self._seen[kind]
+                self._counts.write_text(json.dumps(self._kind_counts))
+            number = self._kind_counts[kind]
         self._maybe(kind, number, BEFORE)
         return number
 

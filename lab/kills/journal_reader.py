@@ -25,7 +25,7 @@ class Plan:
     """
     One, as far as it is.
 
-    index       of the step that is next; asked: it was written down that it is about to be tried
+    index       of the step that is next; is_requested: the journal has its intent and no result yet
     taken       how often a process began with it or went on with it
     """
 
@@ -35,7 +35,7 @@ class Plan:
     steps: list[dict[str, Any]]
     stands: str = WAITS
     index: int = 0
-    asked: bool = False
+    is_requested: bool = False
     undoing: bool = False
     taken: int = 0
     ending: str = ""
@@ -46,7 +46,7 @@ class Plan:
         """In words: the way, the step, and whether it may have happened."""
         name = "prove" if self.index >= len(self.steps) else _name(self.steps[self.index])
         way = "back: " if self.undoing else ""
-        return f"{way}{name}{', asked' if self.asked else ''}"
+        return f"{way}{name}{', requested' if self.is_requested else ''}"
 
 
 def _name(step: dict[str, Any]) -> str:
@@ -125,11 +125,11 @@ class JournalReader:
 def _step(plan: Plan, record: dict[str, Any]) -> None:
     match record["record"]:
         case "intended":
-            plan.asked = True
+            plan.is_requested = True
         case "answered" if record["answer"] in ("retry", "nack"):
-            plan.asked = False
+            plan.is_requested = False
         case "verified":
-            plan.index, plan.asked = record["index"] + 1, False
+            plan.index, plan.is_requested = record["index"] + 1, False
         case "turned":
             plan.steps, plan.index = record["steps"], 0
-            plan.asked, plan.undoing = False, True
+            plan.is_requested, plan.undoing = False, True

@@ -43,7 +43,7 @@ class Operator:
         self.more = True
         self._lab = lab
         self._product = product
-        self._told = JournalReader(state)
+        self._journal = JournalReader(state)
         self._restarted: dict[str, float] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="lab-person", daemon=True)
@@ -74,7 +74,7 @@ class Operator:
     def _work(self) -> None:
         try:
             while not self._over.wait(0.5):
-                self._told.refresh()
+                self._journal.refresh()
                 for name, poisoned in self.poisoned.items():
                     # No worker answers, or one that has just started does not know it all yet.
                     with suppress(LabError, NotYet):
@@ -85,12 +85,12 @@ class Operator:
 
     def _see_to(self, key: str, poisoned: Poisoned) -> None:
         name = poisoned.connector
-        for plan in self._told.of(name, journal_reader.PARKED, journal_reader.ENDED):
+        for plan in self._journal.of(name, journal_reader.PARKED, journal_reader.ENDED):
             if plan.stands == journal_reader.PARKED or plan.ending == INEFFECTIVE:
                 self._decide(plan)
-        if any(self._told.of(name, journal_reader.OPEN, journal_reader.APPROVED)):
+        if any(self._journal.of(name, journal_reader.OPEN, journal_reader.APPROVED)):
             return
-        for plan in self._told.of(name, journal_reader.WAITS):
+        for plan in self._journal.of(name, journal_reader.WAITS):
             if plan.action == "skip_one":
                 with suppress(LabError):  # it may have been taken back just now
                     self._verb("plan", "approve", plan.plan_id, "--yes", "--no-wait")
@@ -118,4 +118,4 @@ class Operator:
 
     def _verb(self, *arguments: str) -> None:
         self._product.cli(*arguments, "--because", "looked at it", timeout_s=VERB_S_MAX)
-        self._told.refresh()
+        self._journal.refresh()

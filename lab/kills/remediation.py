@@ -208,9 +208,9 @@ class _Arena:
         self._lab = lab
         self._product = product
         self._person = person
-        self._told = message
+        self._journal = message
         self._report = report
-        self._met: Counter[str] = Counter()
+        self._kill_counts: Counter[str] = Counter()
         self._taken: dict[str, int] = {}
 
     def strike(self, kill: Kill) -> None:
@@ -218,17 +218,17 @@ class _Arena:
         while True:
             plan = self._moment(kill)
             self._slay(kill.victim)
-            self._told.refresh()
-            met = plan.stands == journal_reader.OPEN
-            if met:
-                self._met[plan.plan_id] += 1
+            self._journal.refresh()
+            under_way = plan.stands == journal_reader.OPEN
+            if under_way:
+                self._kill_counts[plan.plan_id] += 1
                 self._taken[plan.plan_id] = plan.taken + (kill.victim == DAEMON)
                 self._report.kills[kill.victim] += 1
                 self._report.phases[plan.phase] += 1
             # Drawn, not awaited: what must hold holds however long it was away.
             time.sleep(kill.dead_s)
             self._raise(kill.victim)
-            if met:
+            if under_way:
                 return
             self._report.missed += 1
 
@@ -241,7 +241,7 @@ class _Arena:
             plan = self._within(kill)
             if plan is None:
                 raise NotYet(
-                    str([(item.plan_id, item.stands) for item in self._told.plans.values()])
+                    str([(item.plan_id, item.stands) for item in self._journal.plans.values()])
                 )
             return plan
 
@@ -249,8 +249,8 @@ class _Arena:
         while True:
             until(what, probe, timeout_s=COMES_S_MAX, evidence=self._product.evidence)
             time.sleep(kill.delay_s)
-            self._told.refresh()
-            result = self._told.running()
+            self._journal.refresh()
+            result = self._journal.running()
             if result is not None:
                 return result
             self._report.missed += 1
@@ -259,8 +259,8 @@ class _Arena:
         """The plan at hand, once it has got there; looked at more often than until() would."""
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
-            self._told.refresh()
-            plan = self._told.running()
+            self._journal.refresh()
+            plan = self._journal.running()
             if plan is not None and self._there(plan, kill):
                 return plan
             time.sleep(LOOK_S)
@@ -268,7 +268,7 @@ class _Arena:
 
     def _there(self, plan: Plan, kill: Kill) -> bool:
         known = plan.taken >= self._taken.get(plan.plan_id, 1)
-        fresh = self._met[plan.plan_id] < KILLS_OF_ONE_MAX
+        fresh = self._kill_counts[plan.plan_id] < KILLS_OF_ONE_MAX
         return known and fresh and (plan.undoing or plan.index >= kill.step)
 
     def _slay(self, victim: str) -> None:
@@ -289,8 +289,8 @@ class _Arena:
         """NotYet while a plan is open, a connector does not run or is behind."""
         if self._person.broken is not None:
             raise LabError(f"the person: {self._person.broken}")
-        self._told.refresh()
-        plans = [plan for plan in self._told.plans.values() if plan.stands in _AT_WORK]
+        self._journal.refresh()
+        plans = [plan for plan in self._journal.plans.values() if plan.stands in _AT_WORK]
         if plans:
             raise NotYet(str([(plan.connector, plan.phase, plan.said[-1:]) for plan in plans]))
         for poisoned in self._person.poisoned.values():
@@ -298,7 +298,7 @@ class _Arena:
             states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
             end, committed = poisoned.end(), poisoned.committed()
             if states != ["RUNNING", "RUNNING"] or committed != end:
-                last = [(plan.phase, plan.said[-1:]) for plan in self._told.plans.values()][-2:]
+                last = [(plan.phase, plan.said[-1:]) for plan in self._journal.plans.values()][-2:]
                 raise NotYet(f"{poisoned.connector} {states} at {committed} of {end}; {last}")
 
     def judge(self) -> None:
@@ -313,7 +313,7 @@ class _Arena:
             meant={name: person.poisoned[name].meant(n) for name, n in person.good.items()},
             written={name: poisoned.came() for name, poisoned in person.poisoned.items()},
         )
-        report.ended.update(plan.ending for plan in self._told.plans.values() if plan.ending)
+        report.ended.update(plan.ending for plan in self._journal.plans.values() if plan.ending)
         # Each raises for another exit status than 0: an open plan, a journal that does not verify.
         for verb in (("plan", "list", "--json"), ("journal", "verify")):
             try:

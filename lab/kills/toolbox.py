@@ -236,13 +236,13 @@ def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
 @click.command()
 @click.option("--kills", type=click.IntRange(1, 1000), help="All there are when not given.")
 @seeded_kills.seeded
-@click.option("--case", "wanted", multiple=True, type=click.Choice(KINDS), default=KINDS)
-def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> None:
+@click.option("--case", "kinds", multiple=True, type=click.Choice(KINDS), default=KINDS)
+def main(*, kills: int | None, seed: int | None, kinds: tuple[str, ...]) -> None:
     """Kill verbs of the toolbox at every step, run one more, and look whether anything is half."""
 
     def once(seed: int) -> Report:
         with lab_and_folder() as (lab, directory):
-            return run(lab, directory, seed=seed, kills=kills, expected=wanted)
+            return run(lab, directory, seed=seed, kills=kills, expected=kinds)
 
     seeded_kills.report("kills of the offset toolbox", seed, once)
 

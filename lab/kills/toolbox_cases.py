@@ -107,16 +107,16 @@ class Removal(AtRest):
 
     def __init__(self, lab: Lab, toolbox: Toolbox, sink: Sink) -> None:
         super().__init__(lab, toolbox, sink, "PAUSED")
-        self.asked = [sink.pair(0, 3), sink.pair(1, None)]
+        self.pairs = [sink.pair(0, 3), sink.pair(1, None)]
 
     @property
     def new(self) -> Pairs:
         """One is left."""
-        return self.asked[:1]
+        return self.pairs[:1]
 
     def verb(self) -> tuple[str, ...]:
         """See Case."""
-        file = self.file(self.asked)
+        file = self.file(self.pairs)
         return (
             "offsets",
             "import",
@@ -134,13 +134,13 @@ class Rewind(Case):
     tells how it ended.
     """
 
-    KEPT: Final = 4
+    POSITION: Final = 4
 
     def __init__(self, lab: Lab, toolbox: Toolbox, mirror: Mirror) -> None:
         super().__init__(lab, toolbox, mirror.name)
         self.at = mirror
         self.meant = mirror.meant()
-        self.again = {number: held[self.KEPT + 1 :] for number, held in self.meant.items()}
+        self.again = {number: held[self.POSITION + 1 :] for number, held in self.meant.items()}
         self.before = mirror.came()
 
     def begin(self) -> None:
@@ -152,7 +152,7 @@ class Rewind(Case):
 
     def verb(self) -> tuple[str, ...]:
         """See Case."""
-        file = self.file([self.at.pair(number, self.KEPT) for number in self.meant])
+        file = self.file([self.at.pair(number, self.POSITION) for number in self.meant])
         return (
             "offsets",
             "import",
@@ -186,8 +186,8 @@ class Creation(Case):
         self.at.grow(RECORDS)
         lab.create_topic("east", self.at.topic)
         self.config = dict(file_source(self.at.path, topic=self.at.topic))
-        self.left = self.at.pair(self.at.after(2))
-        self.asked = self.at.pair(self.at.after(5))
+        self.old_pair = self.at.pair(self.at.after(2))
+        self.new_pair = self.at.pair(self.at.after(5))
 
     def begin(self) -> None:
         """Created, set, deleted."""
@@ -197,7 +197,7 @@ class Creation(Case):
             self.lab.wait_running(self.name)
         self.lab.stop_connector(self.name)
         self.lab.reset_offsets(self.name)
-        self.lab.alter_offsets(self.name, [self.left])
+        self.lab.alter_offsets(self.name, [self.old_pair])
         self.lab.delete(self.name)
 
     def verb(self) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ class Creation(Case):
         config.write_text(json.dumps(self.config))
         return (
             *("connectors", "create", self.name, "--config-file", str(config)),
-            *("--initial-offsets", self.file([self.asked]), "--initial-state", "stopped"),
+            *("--initial-offsets", self.file([self.new_pair]), "--initial-state", "stopped"),
             *(*self.toolbox.where, "--yes", "--watch", "0"),
         )
 
@@ -215,9 +215,9 @@ class Creation(Case):
         if sample_connectors.absent(self.lab, self.name):
             held = sample_connectors.newest(self.lab.east, "connect-offsets")
             results = [json.loads(value) for key, value in held.items() if f'"{self.name}"' in key]
-            return OLD if results == [self.left["offset"]] else f"no connector, and {results}"
+            return OLD if results == [self.old_pair["offset"]] else f"no connector, and {results}"
         state = sample_connectors.state(self.lab, self.name)[0]
-        if (state, self.offsets()) == ("STOPPED", [self.asked]):
+        if (state, self.offsets()) == ("STOPPED", [self.new_pair]):
             return NEW
         return f"{state} at {self.offsets()}"
 

@@ -64,7 +64,7 @@ class Operator:
         self._namespace = namespace
         self._version = version
         self._connect = httpx.Client(base_url=url, timeout=100.0, trust_env=False)
-        self._seen: dict[str, tuple[str, float]] = {}
+        self._versions: dict[str, tuple[str, float]] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.broken: BaseException | None = None
@@ -97,10 +97,10 @@ class Operator:
             for item in self._get(self._path(plural))["items"]:
                 name = f"{plural}/{item['metadata']['name']}"
                 version, moment = item["metadata"]["resourceVersion"], time.monotonic()
-                before = self._seen.get(name)
+                before = self._versions.get(name)
                 if before is None or before[0] != version or moment - before[1] >= self.every_s:
                     self._reconcile(plural, item)
-                    self._seen[name] = (version, moment)
+                    self._versions[name] = (version, moment)
 
     def _reconcile(self, plural: str, result: Json) -> None:
         notes = result["metadata"].get("annotations") or {}

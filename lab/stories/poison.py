@@ -40,7 +40,7 @@ def one_bad(
     One record that is no JSON, and `after` it; its offset.
 
     All before it must have been committed: then it is the first of its batch, and what is committed
-    is the poison. Returns when the task has failed again; `seen` is called in between.
+    is the poison. Returns when the task has failed again; `observed` is called in between.
     """
     poison = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
     if sink.committed() != poison:
@@ -64,7 +64,7 @@ def at_once(sink: Sink, records: list[str]) -> None:
 
 
 def fails(sink: Sink, *, restarts: int = 1, observed: Callable[[], object] = lambda: None) -> None:
-    """Wait until it has failed and was `seen`, start it again, and wait until it fails again."""
+    """Wait until it fails, call `observed`, start it again, and wait until it fails again."""
     task_trace(sink.lab, sink.connector)
     observed()
     failed_again(sink.lab, sink.connector, restarts=restarts)

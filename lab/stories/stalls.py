@@ -33,7 +33,7 @@ def too_large(
 ) -> Poisoned:
     """
     A record larger than MM2's producer sends; the topic must have been made with LARGE_TOPIC.
-    `seen` is called when the task has failed once.
+    `observed` is called when the task has failed once.
 
     Each start of the task ends at the same offset: RecordTooLargeException in the send callback.
     That comes at once, and the task lives on for five seconds, RUNNING, committing nothing, until

@@ -45,7 +45,7 @@ def ends(*known: tuple[float, int]) -> EndsHistory:
     """Answers of a broker: (seconds from NOW, log end), each within a tenth of a second."""
     samples = [
         EndsSample(
-            asked_at=NOW + moment,
+            requested_at=NOW + moment,
             answered_at=NOW + moment + 0.1,
             ends={END: end, ("lines", 0): end},
         )
@@ -62,7 +62,7 @@ def record(key: bytes, value: bytes | None, *, offset: int, moment: float) -> Re
         key=key,
         value=value,
         at=NOW + moment,
-        seen_at=NOW + moment + 0.1,
+        observed_at=NOW + moment + 0.1,
     )
 
 
@@ -78,7 +78,7 @@ def truth() -> Truth:
         ground_truth.add_commit(built, position)
         offset = record(mirror, b'{"offset":%d}' % (10 * number), offset=number, moment=index)
         ground_truth.add_commit(built, offset)
-        when = {"at": NOW + index, "seen_at": NOW + index + 0.1}
+        when = {"at": NOW + index, "observed_at": NOW + index + 0.1}
         built.add(SINK_POSITION, LINES, 10 * number, **when)
         built.add(SYNC, ORDERS, (10 * number + 1, number, NOW + index), **when)
         built.add(SYNCED, ORDERS, 10 * number + 1, **when)
@@ -86,7 +86,7 @@ def truth() -> Truth:
 
 
 def claimed(kind: str, subject: tuple[object, ...], value: object) -> Claim:
-    return Claim(kind, subject, value, asked_at=NOW, answered_at=NOW + 0.01)
+    return Claim(kind, subject, value, requested_at=NOW, answered_at=NOW + 0.01)
 
 
 def sentences(truth: Truth, *claims: Claim) -> list[str]:
@@ -179,7 +179,7 @@ def test_what_becomes_true_only_later_is_wrong(truth, kind, subject, value):
 def test_a_value_that_was_taken_back_counts_from_its_last_time(truth):
     for number, value in enumerate((7, 8, 7, 9)):
         when = NOW - 300 + number
-        truth.add(SINK_POSITION, ("again",), value, at=when, seen_at=when)
+        truth.add(SINK_POSITION, ("again",), value, at=when, observed_at=when)
     age = truth.compute_age(claimed(SINK_POSITION, ("again",), 7))
     assert age == NOW - (NOW - 297)
 
@@ -321,10 +321,10 @@ def test_nothing_replicated_yet_is_right_only_until_the_first_commit():
     truth = Truth()
     claim = claimed(LAG_POSITION, ORDERS, None)
     assert sentences(truth, claim) == []
-    truth.add(COMMITTED, ORDERS, 0, at=NOW - 1, seen_at=NOW - 1)
+    truth.add(COMMITTED, ORDERS, 0, at=NOW - 1, observed_at=NOW - 1)
     assert sentences(truth, claim) == []
     truth = Truth()
-    truth.add(COMMITTED, ORDERS, 0, at=NOW - 100, seen_at=NOW - 100)
+    truth.add(COMMITTED, ORDERS, 0, at=NOW - 100, observed_at=NOW - 100)
     assert len(sentences(truth, claim)) == 1
 
 

@@ -91,7 +91,7 @@ def sampled(url: str) -> Sampler:
 
 def judged(sampler: Sampler) -> list[str]:
     truth = verdicts.Truth()
-    when = {"at": NOW, "seen_at": NOW}
+    when = {"at": NOW, "observed_at": NOW}
     location = (f'{{"position":{TRUE}}}', 3, 2, NOW)
     truth.add(verdicts.POSITION, ("file", '{"filename":"/in"}'), location, **when)
     truth.add(verdicts.FIELD, ("file", "filename=/in", "position"), TRUE, **when)

@@ -55,7 +55,7 @@ def sound() -> soak.Report:
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param(lambda item: item.left.append("a topic"), id="something is left"),
+        pytest.param(lambda item: item.leftovers.append("a topic"), id="something is left"),
         pytest.param(lambda item: item.served.outcome.wrong.append("a lag"), id="a wrong value"),
         pytest.param(lambda item: item.served.unrecovered.append("a tail"), id="not recovered"),
         pytest.param(

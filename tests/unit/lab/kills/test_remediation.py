@@ -54,7 +54,7 @@ def test_a_step_that_may_have_happened_is_distinguished_from_one_that_is_next(
     (tmp_path / "2").mkdir()
     requests = {"record": "intended", "index": 1, "undoing": False}
     assert phase(tmp_path / "1", done(0)) == "stopped"
-    assert phase(tmp_path / "2", done(0), requests) == "stopped, asked"
+    assert phase(tmp_path / "2", done(0), requests) == "stopped, requested"
 
 
 def test_a_plan_on_its_way_back_is_distinguished_from_one_on_its_way(tmp_path: Path) -> None:
