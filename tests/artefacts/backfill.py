@@ -22,7 +22,7 @@ from .promql import SCRAPE
 SCRAPES = 40
 INTERVAL_S = 15
 START_S_MAX = 180.0
-KEPT = "100y"  # samples may be of any day
+RETENTION = "100y"  # samples may be of any day
 
 Series = tuple[dict[str, str], float]
 
@@ -36,18 +36,18 @@ class Prometheus:
     url: str
     at: int
     client: httpx.Client
-    asked: dict[str, list[Series]] = field(default_factory=dict)
+    answers: dict[str, list[Series]] = field(default_factory=dict)
 
     def query(self, expr: str) -> list[Series]:
         """The answer of an instant query."""
-        if expr not in self.asked:
+        if expr not in self.answers:
             params = {"query": expr, "time": str(self.at)}
             answer = self.client.get(f"{self.url}/api/v1/query", params=params).json()
             assert answer["status"] == "success", answer
-            self.asked[expr] = [
+            self.answers[expr] = [
                 (item["metric"], float(item["value"][1])) for item in answer["data"]["result"]
             ]
-        return self.asked[expr]
+        return self.answers[expr]
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def serving(folder: Path, openmetrics: str, offset: int) -> Iterator[Prometheus]
         str(result.prometheus),
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={data}",
-        f"--storage.tsdb.retention.time={KEPT}",
+        f"--storage.tsdb.retention.time={RETENTION}",
         f"--web.listen-address={address}",
     ]
     with (

@@ -418,7 +418,7 @@ def test_an_optional_alert_is_written_like_the_others(name):
 
 # --- what the daemon finds -----------------------------------------------------------------------
 
-TOLD_BY = {  # those that are told by a state, a verdict or a metric of their own
+REPORTING_ALERTS = {  # those that are told by a state, a verdict or a metric of their own
     FindingName.CONNECTOR_FAILED: "ConnectorOrTaskFailed",
     FindingName.TASK_FAILED: "ConnectorOrTaskFailed",
     FindingName.CONNECTOR_STALLED: "ConnectorStalled",
@@ -452,8 +452,8 @@ def list_label_values(metric: str, label: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("finding", FindingName)
 def test_whatever_can_be_found_is_reported_by_one_alert(finding):
     by_name = list_label_values("offsetwatch_findings", "finding").get(finding.value, [])
-    assert len(by_name) == (finding not in TOLD_BY)
-    assert TOLD_BY.get(finding, *by_name) in ALERT_RULES
+    assert len(by_name) == (finding not in REPORTING_ALERTS)
+    assert REPORTING_ALERTS.get(finding, *by_name) in ALERT_RULES
 
 
 @pytest.mark.parametrize("finding", sorted(list_label_values("offsetwatch_findings", "finding")))

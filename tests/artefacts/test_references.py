@@ -134,7 +134,7 @@ def test_a_metric_that_a_rule_or_a_panel_names_is_found_there():
     assert any("Inputs down" in where for where in used["offsetwatch_input_up"])
 
 
-def seen_by(world: World) -> set[str]:
+def list_families(world: World) -> set[str]:
     """The metrics that a scrape would show."""
     return {
         family.spec.name
@@ -207,16 +207,16 @@ def refresh(world: World, without: Need | None = None) -> None:
 @pytest.mark.parametrize("by_topic", [False, True], ids=["by partition", "by topic"])
 def test_with_an_input_go_the_metrics_that_the_page_says_and_no_others(need: Need, by_topic: bool):
     world = whole(by_topic=by_topic)
-    before = seen_by(world)
+    before = list_families(world)
     world.now += 120.0
     refresh(world, without=need)
-    gone = before - seen_by(world)
+    gone = before - list_families(world)
     names = {spec.name for spec, facts in of_all().items() if need in facts.needs}
     assert gone == names & before
 
 
 def test_every_metric_that_rests_on_an_input_was_inspected():
-    output = seen_by(whole()) | seen_by(whole(by_topic=True))
+    output = list_families(whole()) | list_families(whole(by_topic=True))
     rests = {spec.name for spec, facts in of_all().items() if facts.needs}
     assert rests - output == ELSEWHERE
 

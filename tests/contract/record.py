@@ -35,8 +35,8 @@ def written(result: dict[str, dict[str, list[malformed_bodies.BodyResult]]]) -> 
     lines = [
         json.dumps([version, kind, *reports], ensure_ascii=False)
         for version, kinds in result.items()
-        for kind, all_told in kinds.items()
-        for reports in all_told
+        for kind, results in kinds.items()
+        for reports in results
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

@@ -241,7 +241,7 @@ class Arena:
 
     def _evidence(self) -> str:
         tails = "\n".join(child.tail() for child in self._children.values())
-        return f"{self._world.told()}\n{tails}"
+        return f"{self._world.describe()}\n{tails}"
 
     def rest(self) -> None:
         """Until nothing is left to be done, and all copies are the same."""
@@ -250,7 +250,7 @@ class Arena:
         def rested() -> None:
             self._check()
             if not self._world.at_rest():
-                raise NotYet(self._world.told())
+                raise NotYet(self._world.describe())
             opened = self._log.open_plans()
             if opened:
                 raise NotYet(str(opened))
@@ -263,7 +263,7 @@ class Arena:
 
         def check() -> None:
             if not judged(self._log.entries(), list(self._world.requests)).double:
-                raise NotYet(self._world.told())
+                raise NotYet(self._world.describe())
 
         until("that it shows", check, timeout_s=LEADS_S_MAX, evidence=self._evidence)
 

@@ -111,7 +111,7 @@ class World:
         with self._lock:
             return self._got_past()
 
-    def told(self) -> str:
+    def describe(self) -> str:
         with self._lock:
             return f"{state(self.connect, SINK_NAME)} at {self.committed} of {self.end()}"
 

@@ -139,8 +139,8 @@ class FakeAdmin:
     def __init__(self, kafka: FakeKafka) -> None:
         self._kafka = kafka
         self.name = kafka.name
-        self.asked: list[TopicPartition] = []
-        self.asked_ends: list[tuple[TopicPartition, ...]] = []
+        self.bounds_requests: list[TopicPartition] = []
+        self.end_requests: list[tuple[TopicPartition, ...]] = []
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
@@ -183,7 +183,7 @@ class FakeAdmin:
         stable: bool,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
-        self.asked.extend(partitions)
+        self.bounds_requests.extend(partitions)
         results = {}
         for partition in partitions:
             logs = (
@@ -203,10 +203,12 @@ class FakeAdmin:
         committed: bool,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
-        request = len(self.asked)
+        request = len(self.bounds_requests)
         partition = self.bounds(partitions, stable=committed)
         if offset == EARLIEST:
-            del self.asked[request:]  # that they were asked for their ends is what tests ask
+            del self.bounds_requests[
+                request:
+            ]  # that they were asked for their ends is what tests ask
         name = "start" if offset == EARLIEST else "stable_end" if committed else "end"
         return [getattr(partition.get(item), name, None) for item in partitions]
 
@@ -216,7 +218,7 @@ class FakeAdmin:
         *,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, ReadableEnd]:
-        self.asked_ends.append(tuple(partitions))
+        self.end_requests.append(tuple(partitions))
         sick = {
             partition: why
             for partition in partitions
@@ -272,7 +274,7 @@ class FakeReader:
         self._committed = committed
         self._next: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}
-        self._told_end: dict[TopicPartition, int] = {}
+        self._reported_ends: dict[TopicPartition, int] = {}
         self._stopped: set[TopicPartition] = set()
         self.reopened: list[dict[TopicPartition, int]] = []
         self.closed = False
@@ -321,8 +323,8 @@ class FakeReader:
             self._read[partition] = self._next[partition]
         elif not any(self._next[partition] <= offset < end for offset in log.records):
             self._next[partition] = max(self._next[partition], end)
-            if self._told_end.get(partition) != end:
-                self._told_end[partition] = end
+            if self._reported_ends.get(partition) != end:
+                self._reported_ends[partition] = end
                 messages.append(_event(partition, KafkaError._PARTITION_EOF, end))
         return messages
 

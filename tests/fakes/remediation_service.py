@@ -76,7 +76,7 @@ class MemoryService:
     breakers: tuple[Breaker, ...] = ()
     lines: tuple[JournalLine, ...] = ()
     set_aside: tuple[QuarantineRow, ...] = ()
-    kept: tuple[BackupRow, ...] = ()
+    backup_rows: tuple[BackupRow, ...] = ()
     before: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
@@ -239,4 +239,4 @@ class MemoryService:
 
     def backups(self) -> tuple[BackupRow, ...]:
         self.before("backups")
-        return self.kept
+        return self.backup_rows

@@ -39,7 +39,7 @@ class SweptWorker:
     ) -> None:
         self.answer = answer
         self.headers = headers or {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.heads: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.at_once = 0
@@ -99,7 +99,7 @@ class SweptWorker:
             def do_GET(self) -> None:
                 connector = unquote(self.path.split("/")[-2])
                 with worker._lock:
-                    worker.asked.append(connector)
+                    worker.requests.append(connector)
                     worker.paths.append(self.path)
                     worker.heads.append(dict(self.headers.items()))
                     worker.at_once += 1

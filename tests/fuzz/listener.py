@@ -64,7 +64,7 @@ _RESTORE: Final = {
     "because": BECAUSE,
     "backup": "2030-01-01-orders.json",
 }
-_ASKED: Final[tuple[tuple[str, str, str, Any], ...]] = (
+_REQUESTS: Final[tuple[tuple[str, str, str, Any], ...]] = (
     ("POST", "/hooks/alertmanager", "hook", payload()),
     ("POST", "/hooks/alertmanager", "hook", payload(alert(status="resolved"), alert())),
     ("POST", "/hooks/alertmanager", "viewer", payload(alert(labels={"partition": "3"}))),
@@ -242,7 +242,7 @@ def _head(method: str, path: str, role: str) -> bytes:
 def _seeds() -> list[Parts]:
     return [
         (_head(method, path, role), None if body is None else json.dumps(body).encode())
-        for method, path, role, body in _ASKED
+        for method, path, role, body in _REQUESTS
     ]
 
 

@@ -69,7 +69,7 @@ class Past:
     def __init__(self) -> None:
         self.records: list[tuple[Raw, float, str]] = []
         self.ends: list[Row] = []
-        self.stood: list[Row] = []
+        self.group_offsets: list[Row] = []
         self.flows = [FLOW]
         self.progress: list[Row] = []
         self.read_until = 1200.0
@@ -151,7 +151,7 @@ class Past:
             row = {"at": moment, "kafka": kafka, "topic": topic, "partition": partition}
             row["day"] = moment.date()
             if offset is not None:
-                self.stood.append({**row, "group_id": group, "committed": offset})
+                self.group_offsets.append({**row, "group_id": group, "committed": offset})
             if bounds is not None:
                 self.ends.append({**row, "log_start": bounds[0], "log_end": bounds[1]})
 
@@ -176,7 +176,7 @@ class Past:
     def write(self, base: Path) -> Path:
         write(base, BRONZE_RECORDS, *self.rows(), *self._others())
         write(base, BRONZE_LOG_ENDS, *self.ends)
-        write(base, BRONZE_GROUP_OFFSETS, *self.stood)
+        write(base, BRONZE_GROUP_OFFSETS, *self.group_offsets)
         write(base, GOLD_FLOWS, *self.flows)
         write(base, GOLD_FLOW_PROGRESS, *self.progress)
         entry = {"connect_cluster": "lab", "kafka": "east", "topic": COMMITS}

@@ -42,7 +42,7 @@ def test_reported_by_arrow_or_one_by_one_a_change_is_the_same(
         offset = None if text is None else decode_value(text.encode())
         return read_position(dialect, offset if isinstance(offset, SourceOffset) else None)
 
-    given_rows = [
+    rows = [
         {
             "dialect": dialect,
             "source_offset": now,
@@ -64,7 +64,7 @@ def test_reported_by_arrow_or_one_by_one_a_change_is_the_same(
             *((name, pa.int64()) for name in ("pos", "before_pos")),
         ]
     )
-    (batch,) = compute_changes([pa.RecordBatch.from_pylist(given_rows, schema=schema)])
+    (batch,) = compute_changes([pa.RecordBatch.from_pylist(rows, schema=schema)])
     assert batch["change"].to_pylist() == [
         change_of(
             row["dialect"],
@@ -75,7 +75,7 @@ def test_reported_by_arrow_or_one_by_one_a_change_is_the_same(
             row["before_offset"],
             row["class_name"],
         )
-        for row in given_rows
+        for row in rows
     ]
 
 

@@ -66,7 +66,7 @@ def test_a_group_that_only_an_early_sync_translates_would_have_read_nearly_every
 
 def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path) -> None:
     past = build_typical_hour()
-    past.stood.clear()
+    past.group_offsets.clear()
     past.ends.clear()
     past.add_samples(0, 2700, own=2690)
     outcome = first(past, tmp_path)
@@ -80,7 +80,7 @@ def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path
 
 def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
     past = build_typical_hour()
-    past.stood.clear()
+    past.group_offsets.clear()
     past.ends.clear()
     past.add_samples(0, 2700, own=2690)
     past.add_samples(60, 2700)
@@ -90,7 +90,7 @@ def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
 
 def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -> None:
     past = build_typical_hour()
-    past.stood.clear()
+    past.group_offsets.clear()
     past.ends.clear()
     past.add_samples(0, 2700)
     past.add_samples(60, 2700, there=None)
@@ -168,7 +168,7 @@ def test_there_is_no_number_where_nothing_reports(
     change, why: FailoverUnknownReason, tmp_path: Path
 ) -> None:
     past = build_typical_hour()
-    past.stood.clear()
+    past.group_offsets.clear()
     past.ends.clear()
     arguments = {"position": 2700, "group": "billing", "partition": 0, **change}
     past.add_samples(0, **arguments)
@@ -222,7 +222,9 @@ def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
     """A checkpoint before noon, another at 12:09, and what lies in between."""
     past = build_typical_hour()
     if away:
-        past.stood = [row for row in past.stood if row["at"].minute in {0, 1, 8, 9, 10}]
+        past.group_offsets = [
+            row for row in past.group_offsets if row["at"].minute in {0, 1, 8, 9, 10}
+        ]
         past.ends = [row for row in past.ends if row["at"].minute in {0, 1, 8, 9, 10}]
     # A run was there before noon as well.
     past.add_samples(-120, 2700)
@@ -507,9 +509,9 @@ def test_under_an_unknown_policy_offset_syncs_identify_the_topic(
 
 def test_a_topic_that_the_flow_does_not_copy_is_no_part_of_it(tmp_path: Path) -> None:
     past = build_typical_hour()
-    for row in [*past.ends, *past.stood]:
+    for row in [*past.ends, *past.group_offsets]:
         if row["kafka"] == "west":
-            rows = past.ends if "log_end" in row else past.stood
+            rows = past.ends if "log_end" in row else past.group_offsets
             rows.append({**row, "topic": "east.orders"})
     report = build(past.write(tmp_path))
     assert {of.topic for of in report.partitions} == {"orders"}
@@ -537,7 +539,7 @@ def renamed(past: Past, *routers: TopicRouter, copies: tuple[tuple[str, str], ..
 
     copies    what the configuration says of it
     """
-    for row in [*past.ends, *past.stood]:
+    for row in [*past.ends, *past.group_offsets]:
         if row["topic"] == "west.orders":
             row["topic"] = "copy-orders"
     written = msgspec.json.encode(routers).decode()

@@ -110,7 +110,7 @@ class _Sound:
         self.world: World = mirrors()
         self.end = 1
         self.done = 0
-        self.asked: list[tuple[int, int]] = []
+        self.pending: list[tuple[int, int]] = []
         self.numbers = 0
         self.world.commit("mm2", orders(), {"offset": 0})
 
@@ -127,9 +127,9 @@ class _Sound:
             case "ask":
                 self.numbers += 1
                 self.world.see(LogEndsRequested("west", self.numbers))
-                self.asked.append((self.numbers, self.end))
-            case "answer" if self.asked:
-                number, end = self.asked.pop(min(amount, len(self.asked) - 1))
+                self.pending.append((self.numbers, self.end))
+            case "answer" if self.pending:
+                number, end = self.pending.pop(min(amount, len(self.pending) - 1))
                 bounds = {TopicPartition("orders", 0): LogBounds(0, end, end)}
                 self.world.see(
                     LogEndsRead("west", number, bounds),

@@ -133,12 +133,12 @@ def whole() -> World:
 
 @given(STEPS)
 def test_ages_are_reported_as_much_by_what_has_changed_as_by_everything(steps):
-    world, told_all = whole(), whole()
-    told_all.book._replication._ages.apply_changed_bounds = lambda *_of, **_at: False
+    world, recomputed = whole(), whole()
+    recomputed.book._replication._ages.apply_changed_bounds = lambda *_of, **_at: False
     for verb, number in steps:
         PLAY[verb](world, number)
-        PLAY[verb](told_all, number)
-        assert world.snapshot() == told_all.snapshot()
+        PLAY[verb](recomputed, number)
+        assert world.snapshot() == recomputed.snapshot()
 
 
 @given(STEPS, st.sets(st.integers(0, 24)))

@@ -11,7 +11,7 @@ from offsetwatch.remedy.classify import CHAIN_MAX, SKIPPABLE, Failure, classify
 from tests.corpus.cases import CORPUS
 from tests.corpus.forging import LISTED, SKIPPED, beginnings, forgeries, with_message
 
-KEPT = tuple(
+UNSKIPPABLE = tuple(
     (case, listed)
     for case in CORPUS
     if case.name != "shapes/one-line"  # all of it would be a message
@@ -47,9 +47,9 @@ MESSAGES = st.lists(
 ).flatmap(lambda parts: st.sampled_from(("\n", "\r\n", "\n\n")).map(lambda end: end.join(parts)))
 
 
-@given(st.sampled_from(KEPT), st.data())
-def test_no_message_makes_a_records_fault_of_what_is_none(kept, data):
-    case, listed = kept
+@given(st.sampled_from(UNSKIPPABLE), st.data())
+def test_no_message_makes_a_records_fault_of_what_is_none(unskippable, data):
+    case, listed = unskippable
     trace = case.trace
     for beginning in reversed(beginnings(trace)):
         if data.draw(st.booleans()):
@@ -62,7 +62,7 @@ def test_no_message_makes_a_records_fault_of_what_is_none(kept, data):
 def test_none_of_the_first_things_to_try_makes_a_records_fault_of_what_is_none(share):
     tried, retained = forgeries(), {}
     assert len(tried) > 40
-    for case, _ in KEPT:
+    for case, _ in UNSKIPPABLE:
         listed = case.listed | LISTED
         failure = classify(case.trace, listed)
         if failure.kind not in SKIPPABLE:

@@ -103,14 +103,14 @@ def test_what_is_there_can_be_requested_again_and_changes_nothing(facts, allow_n
 
 
 @given(PAIRS, PAIRS)
-def test_requesting_the_changes_makes_of_one_state_the_other(now, wanted):
+def test_requesting_the_changes_makes_of_one_state_the_other(now, expected):
     def state(pairs: list[PartitionOffset]) -> dict[str, str]:
         return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
 
     after = state(now)
-    for change in compute_differences(tuple(now), tuple(wanted)):
+    for change in compute_differences(tuple(now), tuple(expected)):
         if change.after is None:
             del after[change.partition]
         else:
             after[change.partition] = change.after
-    assert after == state(wanted)
+    assert after == state(expected)

@@ -133,7 +133,7 @@ class Run:
     def __init__(self, move: Move, now: float) -> None:
         self.now = now
         self.records: tuple[AnyRecord, ...] = ()
-        self.asked: list[tuple[int, bool, int, float]] = []
+        self.attempts: list[tuple[int, bool, int, float]] = []
         self.taken_up = 0
         self.take(move)
 
@@ -145,10 +145,13 @@ class Run:
         if isinstance(move.command, AttemptCommand):
             assert move.records, "asked for without a record"
             assert move.records[-1].__struct_config__.tag == "intended"
-            doubted = progress.sent > 1 and self.asked[-1][:2] == (progress.index, progress.undoing)
+            doubted = progress.sent > 1 and self.attempts[-1][:2] == (
+                progress.index,
+                progress.undoing,
+            )
             if doubted:
-                assert self.now - self.asked[-1][3] >= LIMITS.ack_s
-            self.asked.append((progress.index, progress.undoing, self.taken_up, self.now))
+                assert self.now - self.attempts[-1][3] >= LIMITS.ack_s
+            self.attempts.append((progress.index, progress.undoing, self.taken_up, self.now))
             assert progress.spent <= LIMITS.attempts
 
     def handle(self, event: Event) -> None:

@@ -16,9 +16,9 @@ NAMES = st.sampled_from(("files", "more", "mm2"))
 
 
 def listed(play: Play, state: str, tasks: list[str], missing: str) -> None:
-    given_tasks = tuple(Task(number, name, BAD) for number, name in enumerate(tasks))
+    all_tasks = tuple(Task(number, name, BAD) for number, name in enumerate(tasks))
     built = (
-        source("files", state=state, tasks=given_tasks),
+        source("files", state=state, tasks=all_tasks),
         source("more", dedicated_offsets_topic="own"),
         mirror(),
     )

@@ -122,12 +122,12 @@ def anything(draw: Any) -> tuple[GuardFacts, Policy, Stage, bool]:
     stage = draw(st.sampled_from(Stage))
     base = build_standing_facts if stage is Stage.ALTER else facts
     policy = draw(st.one_of(st.just(POLICY), policies))
-    given_facts = base(
+    guard_facts = base(
         draw(st.sampled_from(Action)),
         draw(st.sampled_from(SubjectKind)),
         **({"policy_sha256": policy.sha256} | draw(changes)),
     )
-    return given_facts, policy, stage, draw(st.booleans())
+    return guard_facts, policy, stage, draw(st.booleans())
 
 
 def acts(answers: tuple[GuardAnswer, ...]) -> bool:
@@ -135,40 +135,40 @@ def acts(answers: tuple[GuardAnswer, ...]) -> bool:
 
 
 @given(anything())
-def test_every_guard_answers_whatever_it_is_queried_and_always_the_same(asked):
-    given_facts, policy, stage, by_person = asked
-    once = guards.evaluate(given_facts, policy, stage, by_person=by_person)
-    again = guards.evaluate(given_facts, policy, stage, by_person=by_person)
+def test_every_guard_answers_whatever_it_is_queried_and_always_the_same(inputs):
+    guard_facts, policy, stage, by_person = inputs
+    once = guards.evaluate(guard_facts, policy, stage, by_person=by_person)
+    again = guards.evaluate(guard_facts, policy, stage, by_person=by_person)
     assert once == again
     assert all(answer.said and isinstance(answer.answer, GuardResult) for answer in once)
     assert acts(once) == (bool(once) and all(answer.answer is GuardResult.PASS for answer in once))
 
 
 @given(anything())
-def test_in_mode_observe_nothing_is_ever_done(asked):
-    given_facts, policy, stage, by_person = asked
+def test_in_mode_observe_nothing_is_ever_done(inputs):
+    guard_facts, policy, stage, by_person = inputs
     for watching, lowered in (
-        (dataclasses.replace(policy, mode=Mode.OBSERVE), given_facts),
-        (policy, changed(given_facts, mode_lowered=Mode.OBSERVE)),
+        (dataclasses.replace(policy, mode=Mode.OBSERVE), guard_facts),
+        (policy, changed(guard_facts, mode_lowered=Mode.OBSERVE)),
     ):
         assert not acts(guards.evaluate(lowered, watching, stage, by_person=by_person))
 
 
 @given(anything())
-def test_no_action_is_automatic_for_a_connector_that_auto_does_not_list(asked):
-    given_facts, policy, stage, _ = asked
+def test_no_action_is_automatic_for_a_connector_that_auto_does_not_list(inputs):
+    guard_facts, policy, stage, _ = inputs
     unlisted = dataclasses.replace(policy, auto=())
-    unasked = changed(given_facts, approval=None)
-    assert not acts(guards.evaluate(unasked, unlisted, stage, by_person=False))
+    unapproved = changed(guard_facts, approval=None)
+    assert not acts(guards.evaluate(unapproved, unlisted, stage, by_person=False))
 
 
 @given(anything())
 def test_what_an_operator_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_done_by_itself(
-    asked,
+    inputs,
 ):
-    given_facts, policy, stage, _ = asked
-    by_itself = guards.evaluate(given_facts, policy, stage, by_person=False)
-    answers = guards.evaluate(given_facts, policy, stage, by_person=True)
+    guard_facts, policy, stage, _ = inputs
+    by_itself = guards.evaluate(guard_facts, policy, stage, by_person=False)
+    answers = guards.evaluate(guard_facts, policy, stage, by_person=True)
     if acts(by_itself) and answers:
         assert acts(answers)
 
@@ -196,32 +196,32 @@ def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, s
     name = data.draw(st.sampled_from([item[2] for item in RELEVANT if item[:2] == (stage, kind)]))
     base = build_standing_facts if stage is Stage.ALTER else facts
     policy = data.draw(st.one_of(st.just(POLICY), policies))
-    given_facts = base(
+    guard_facts = base(
         Action.SKIP_ONE,
         kind,
         **({"policy_sha256": policy.sha256} | data.draw(changes) | {name: None, "approval": None}),
     )
-    answers = guards.evaluate(given_facts, policy, stage, by_person=False)
+    answers = guards.evaluate(guard_facts, policy, stage, by_person=False)
     assert not acts(answers)
     assert any(answer.answer is GuardResult.UNKNOWN for answer in answers)
 
 
 @given(anything(), st.frozensets(whose, max_size=40))
-def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
-    given_facts, policy, stage, by_person = asked
-    held = given_facts.others.unhealthy
+def test_more_that_are_unhealthy_never_end_a_storm(inputs, more):
+    guard_facts, policy, stage, by_person = inputs
+    held = guard_facts.others.unhealthy
     if held is None:
         return
     for worse in (
-        changed(given_facts, unhealthy=held | more),
-        changed(given_facts, in_remedy=(given_facts.others.in_remedy or frozenset()) | more),
+        changed(guard_facts, unhealthy=held | more),
+        changed(guard_facts, in_remedy=(guard_facts.others.in_remedy or frozenset()) | more),
     ):
         before, after = (
             {
                 answer.guard: answer.answer
                 for answer in guards.evaluate(one, policy, stage, by_person=by_person)
             }
-            for one in (given_facts, worse)
+            for one in (guard_facts, worse)
         )
         if before.get("storm") is GuardResult.DENY:
             assert after["storm"] is GuardResult.DENY
@@ -264,9 +264,9 @@ def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
 
 
 @given(anything())
-def test_who_approves_is_not_queried_what_only_holds_back_the_automatic(asked):
-    given_facts, policy, stage, _ = asked
-    answers = guards.evaluate(given_facts, policy, stage, by_person=False)
-    expected = changed(given_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")
+def test_who_approves_is_not_queried_what_only_holds_back_the_automatic(inputs):
+    guard_facts, policy, stage, _ = inputs
+    answers = guards.evaluate(guard_facts, policy, stage, by_person=False)
+    expected = changed(guard_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")
     approved = guards.evaluate(expected, policy, stage, by_person=False)
     assert {answer.guard for answer in approved} <= {answer.guard for answer in answers}

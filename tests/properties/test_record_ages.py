@@ -45,7 +45,7 @@ class Log:
     records: dict[int, float] = field(default_factory=dict)
     following: int = 0
     shown: tuple[int, int] = (0, 0)
-    seen: list[tuple[float, int]] = field(default_factory=list)
+    observations: list[tuple[float, int]] = field(default_factory=list)
 
     def write(self, moment: float) -> None:
         self.records[self.end] = moment
@@ -58,7 +58,7 @@ class Log:
         return NoRecordBefore(max(offset, self.end))
 
     def not_before(self, offset: int) -> float | None:
-        return max((moment for moment, end in self.seen if end <= offset), default=None)
+        return max((moment for moment, end in self.observations if end <= offset), default=None)
 
 
 def build_unread_range(log: Log) -> UnreadRange:
@@ -87,7 +87,7 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
             }
         case "ends":
             log.shown = (log.start, log.end)
-            log.seen.append((log.now, log.end))
+            log.observations.append((log.now, log.end))
             ages.identify("west", {"orders": f"id-{log.lives}"}, log.now)
             ages.apply_bounds("west", [(WHO, build_unread_range(log))], at=log.now, now=log.now)
         case "probe":
@@ -96,7 +96,7 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
                 ages.apply_probes([ProbeResult(WHO, expected, log.first(expected))], log.now)
         case "recreate":
             # Its end may be anywhere, and MirrorMaker still stands where it stood in the old one.
-            log.start, log.end, log.records, log.seen = 0, 4 * number, {}, []
+            log.start, log.end, log.records, log.observations = 0, 4 * number, {}, []
             log.following = min(log.following, log.end)
             log.lives += 1
             step(log, ages, "ends", 0)
@@ -123,7 +123,7 @@ def test_what_is_reported_is_true_and_nothing_older_than_the_truth_is_reported_o
                 exact = truth.at if floor is None else max(truth.at, floor)
                 assert lateness.known_by == RECORD
                 assert truth.at <= lateness.since <= exact
-                rewound = log.following < max((end for _, end in log.seen), default=0)
+                rewound = log.following < max((end for _, end in log.observations), default=0)
                 assert lateness.since == exact or rewound
         else:
             assert item.following <= lateness.probe_from <= item.end

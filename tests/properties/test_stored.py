@@ -54,7 +54,7 @@ stored = st.builds(
 contents = st.lists(
     stored, unique_by=lambda offset: (offset.key, offset.kpartition), max_size=12
 ).map(lambda offset: OffsetStoreContents("east/offsets", tuple(offset), 3))
-wanted = st.dictionaries(
+requests = st.dictionaries(
     st.sampled_from(PARTITIONS),
     st.one_of(st.none(), st.integers(4, 9).map(lambda number: f'{{"offset":{number}}}')),
     min_size=1,
@@ -79,10 +79,10 @@ def after(before: OffsetStoreContents, records: tuple[RawOffsetRecord, ...]) -> 
     return OffsetStoreContents(before.where, (*retained, *written.values()), before.partitions)
 
 
-@given(contents, wanted)
-def test_a_task_is_handed_what_was_requested_and_otherwise_what_it_was(before, asked):
-    then = after(before, build_set_records(before, "c", asked))
-    named = {pair.partition: pair.offset for pair in asked}
+@given(contents, requests)
+def test_a_task_is_handed_what_was_requested_and_otherwise_what_it_was(before, request):
+    then = after(before, build_set_records(before, "c", request))
+    named = {pair.partition: pair.offset for pair in request}
     results = {pair.partition: pair.offset for pair in list_pairs(then, "c")}
     retained = {
         pair.partition: pair.offset
@@ -95,10 +95,10 @@ def test_a_task_is_handed_what_was_requested_and_otherwise_what_it_was(before, a
     assert list_pairs(then, "d") == list_pairs(before, "d")
 
 
-@given(contents, wanted)
-def test_requesting_what_is_there_already_writes_nothing(before, asked):
-    then = after(before, build_set_records(before, "c", asked))
-    assert build_set_records(then, "c", asked) == ()
+@given(contents, requests)
+def test_requesting_what_is_there_already_writes_nothing(before, request):
+    then = after(before, build_set_records(before, "c", request))
+    assert build_set_records(then, "c", request) == ()
 
 
 @given(contents)
@@ -108,9 +108,9 @@ def test_a_reset_leaves_nothing_of_one_connector_and_everything_of_the_other(bef
     assert list_raw_records(then, "d") == list_raw_records(before, "d")
 
 
-@given(contents, wanted)
-def test_putting_back_what_was_kept_leaves_every_byte_as_it_was(before, asked):
-    records = build_set_records(before, "c", asked)
+@given(contents, requests)
+def test_putting_back_what_was_kept_leaves_every_byte_as_it_was(before, request):
+    records = build_set_records(before, "c", request)
     were = {(record.key, record.kpartition): record for record in list_raw_records(before, "c")}
     back = tuple(
         were.get(

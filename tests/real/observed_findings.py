@@ -27,7 +27,7 @@ from tests.real.daemon_series import becomes
 INTERVAL_S = 3.0
 LASTS_LONGER_S_MAX = 60.0
 LOOK_S = 0.2
-SEEN_S_MAX = 120.0
+VISIBLE_S_MAX = 120.0
 CLEARED_S_MAX = 120.0
 MATTERS = ("critical", "warning")
 
@@ -142,7 +142,7 @@ class Story:
             raise NotYet(f"found: {self._now()}")
 
         observed_at, finding = until(
-            required, probe, timeout_s=SEEN_S_MAX, evidence=self.stage.product.evidence
+            required, probe, timeout_s=VISIBLE_S_MAX, evidence=self.stage.product.evidence
         )
         delay_s = observed_at - moment
         _report_line(

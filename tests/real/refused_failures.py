@@ -13,7 +13,7 @@ from lab.stories.operators import Operator
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import until
 from tests.real.remediation_stories import (
-    SEEN_S_MAX,
+    VISIBLE_S_MAX,
     Json,
     Story,
     StoryResult,
@@ -255,7 +255,7 @@ def set_back_by_an_operator(lab: Lab, directory: Path) -> StoryResult:
             plan = report.plans["approved"] = daemon.proposed(name, "skip_one")
             daemon.approve(plan)
             report.ends["approved"] = daemon.ended(plan)
-            until("set back", other.has_set_back, timeout_s=SEEN_S_MAX)
+            until("set back", other.has_set_back, timeout_s=VISIBLE_S_MAX)
             await_rounds(daemon)
             poison.fails(sink)
             report.values["committed"] = sink.committed()

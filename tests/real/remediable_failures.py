@@ -17,7 +17,7 @@ from lab.waiting import NotYet, until
 from tests.real.daemon_series import becomes, total
 from tests.real.remediation_stories import (
     QUARANTINE,
-    SEEN_S_MAX,
+    VISIBLE_S_MAX,
     Json,
     Story,
     StoryResult,
@@ -103,7 +103,7 @@ def knows(daemon: Guarded, sink: Sink) -> None:
         if observed != [log_end]:
             raise NotYet(str(observed))
 
-    until(f"{sink.topic} known", probe, timeout_s=SEEN_S_MAX)
+    until(f"{sink.topic} known", probe, timeout_s=VISIBLE_S_MAX)
 
 
 def _policy(entry: Json) -> bool:
@@ -129,7 +129,7 @@ def mirror_with_a_large_record(lab: Lab, directory: Path) -> StoryResult:
             report.ends["skip"] = daemon.ended(plan)
             lab.wait_running(name)
             report.changes["skip"] = daemon.changes(name)
-            until("all others copied", lambda: _copies(flow, 15), timeout_s=SEEN_S_MAX)
+            until("all others copied", lambda: _copies(flow, 15), timeout_s=VISIBLE_S_MAX)
             upstream = records(lab.west, flow.topic)[0]
             del upstream[poisoned.offset]
             report.values["copied"] = (records(lab.east, flow.remote)[0], upstream)
@@ -222,7 +222,7 @@ def _await_values(lab: Lab, topic: str, n: int) -> None:
         if len(values) < n:
             raise NotYet(f"{len(values)} records")
 
-    until(f"{n} records of {topic}", check, timeout_s=SEEN_S_MAX)
+    until(f"{n} records of {topic}", check, timeout_s=VISIBLE_S_MAX)
 
 
 def mirror_that_copies_again(lab: Lab, directory: Path) -> StoryResult:
@@ -239,13 +239,15 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> StoryResult:
             await_rounds(daemon)
             report.values["alert alone"] = (alarm.status_code, daemon.plans(name))
             resets.copied_again(flow)
-            until("found by us", lambda: _check_findings(daemon, "recopy"), timeout_s=SEEN_S_MAX)
+            until("found by us", lambda: _check_findings(daemon, "recopy"), timeout_s=VISIBLE_S_MAX)
             report.values["alert"] = daemon.alert(name, fingerprint="fedcba9876543210").status_code
             plan = report.plans["stop"] = daemon.proposed(name, "stop")
             report.values["evidence"] = evidence_of(daemon, plan)
             daemon.approve(plan)
             report.ends["stop"] = daemon.ended(plan)
-            until("it is not found any more", lambda: _check_findings(daemon), timeout_s=SEEN_S_MAX)
+            until(
+                "it is not found any more", lambda: _check_findings(daemon), timeout_s=VISIBLE_S_MAX
+            )
             report.values["alert later"] = daemon.alert(name, fingerprint="00ff00ff00ff00ff").json()
             await_rounds(daemon, rounds=5)
             report.values["states"] = flow.states()

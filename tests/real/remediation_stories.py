@@ -24,7 +24,7 @@ from tests.real.daemon_series import total
 
 Json = dict[str, Any]
 
-SEEN_S_MAX = 150.0
+VISIBLE_S_MAX = 150.0
 # Each has a daemon, and starting is what costs a daemon most.
 AT_ONCE = 4
 QUARANTINE = {"kafka": "east", "topic": "offsetwatch.quarantine"}
@@ -47,17 +47,17 @@ class Stories:
 
     def __init__(self, lab: Lab, directory: Path, stories: Mapping[str, Story]) -> None:
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="story")
-        self._told: dict[str, Future[StoryResult]] = {
+        self._futures: dict[str, Future[StoryResult]] = {
             name: self._pool.submit(tell, lab, directory / name) for name, tell in stories.items()
         }
 
     def __getitem__(self, name: str) -> StoryResult:
         """What came of it, once it is over. Raises what it raised."""
-        return self._told[name].result()
+        return self._futures[name].result()
 
     def await_all(self) -> None:
         """Wait until all are over, however they ended."""
-        wait(self._told.values())
+        wait(self._futures.values())
 
     def stop(self) -> None:
         """When all are over, however they ended."""
@@ -141,7 +141,7 @@ def await_rounds(daemon: Guarded, rounds: int = 3) -> None:
             if now is None or now == before:
                 raise NotYet(f"heartbeat {now}")
 
-        until("another round", turned, timeout_s=SEEN_S_MAX, evidence=daemon.product.evidence)
+        until("another round", turned, timeout_s=VISIBLE_S_MAX, evidence=daemon.product.evidence)
 
 
 def plan_of(daemon: Guarded, connector: str, plan_id: str) -> Json:

@@ -41,7 +41,7 @@ class SparkCluster:
 
     def __init__(self, directory: Path, *, workers: int) -> None:
         self._directory = directory
-        self._wanted = workers
+        self._worker_count = workers
         self.port = free_port()
         self._page = f"http://{LOOPBACK}:{free_port()}/json/"
         self._running = ExitStack()
@@ -55,9 +55,9 @@ class SparkCluster:
         try:
             self._start("master", "master.Master", "--port", str(self.port), "--webui-port", web)
             self._until_alive(0)
-            for number in range(self._wanted):
+            for number in range(self._worker_count):
                 self._start_worker(f"worker-{number}")
-            self._until_alive(self._wanted)
+            self._until_alive(self._worker_count)
         except BaseException:
             self._running.close()
             raise

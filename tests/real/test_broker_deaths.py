@@ -23,7 +23,7 @@ from offsetwatch.model.topology import TopicPartition
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-WANTED = [TopicPartition("orders", number) for number in range(3)]
+PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
 BACK_S_MAX = 10.0
 
 # A process of its own, because what is to be excluded is that it is aborted.
@@ -65,7 +65,7 @@ def test_log_bounds_requested_while_a_broker_dies_are_true_or_absent(lab: Lab) -
     def poll() -> None:
         while not ended.is_set():
             try:
-                observed.update(admin.bounds(WANTED, stable=False).values())
+                observed.update(admin.bounds(PARTITIONS, stable=False).values())
             except ClientError:
                 continue
 
@@ -87,18 +87,18 @@ def test_log_bounds_requested_while_a_broker_dies_are_true_or_absent(lab: Lab) -
 
 def test_log_bounds_are_back_soon_after_their_broker(lab: Lab) -> None:
     admin = KafkaAdmin("west", {"bootstrap.servers": lab.west})
-    assert len(admin.bounds(WANTED, stable=False)) == len(WANTED)
+    assert len(admin.bounds(PARTITIONS, stable=False)) == len(PARTITIONS)
     assert admin.addresses() == admin.topics()[1]
     lab.kill("west")
     lab.start_process("west")
 
     def check() -> None:
         try:
-            partition = admin.bounds(WANTED, stable=False)
+            partition = admin.bounds(PARTITIONS, stable=False)
         except ClientError as exc:
             raise NotYet(str(exc)) from exc
-        if len(partition) < len(WANTED):
-            raise NotYet(f"{len(partition)} of {len(WANTED)}")
+        if len(partition) < len(PARTITIONS):
+            raise NotYet(f"{len(partition)} of {len(PARTITIONS)}")
 
     until("all log bounds", check, timeout_s=BACK_S_MAX)
 

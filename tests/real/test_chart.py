@@ -31,7 +31,7 @@ CONNECTOR = {
     },
     "spec": {"class": "org.example.Orders", "tasksMax": 1, "config": {}, "state": "running"},
 }
-KEPT = {
+BACKUP = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
     "metadata": {"name": "kept", "namespace": "kafka"},
@@ -209,7 +209,7 @@ STOP = {"spec": {"state": "stopped"}}
 NOTE = {"metadata": {"annotations": {"strimzi.io/connector-offsets": "list"}}}
 NEW = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}}
 
-ASKED = [
+REQUESTS = [
     *(
         AllowedRequest("GET", f"{STRIMZI}/kafka/{kind}", at=READING)
         for kind in ("kafkas", "kafkaconnects", "kafkaconnectors", "kafkamirrormaker2s")
@@ -230,7 +230,7 @@ ASKED = [
     AllowedRequest("POST", f"{STRIMZI}/kafka/kafkaconnectors", CONNECTOR),
     AllowedRequest("PUT", f"{STRIMZI}/kafka/kafkaconnectors/orders", CONNECTOR),
     AllowedRequest("GET", f"{STRIMZI}/kafka/kafkaconnectors?watch=true&timeoutSeconds=1"),
-    AllowedRequest("PUT", f"{CORE}/kafka/configmaps/kept", KEPT),
+    AllowedRequest("PUT", f"{CORE}/kafka/configmaps/kept", BACKUP),
     AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnects/lab", {"spec": {"replicas": 0}}),
     AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkas/east", {"metadata": {"labels": {"a": "b"}}}),
     AllowedRequest("PATCH", f"{STRIMZI}/kafka/kafkaconnectors/orders/status", {"status": {}}),
@@ -247,7 +247,7 @@ ASKED = [
     AllowedRequest("GET", f"{CORE}/monitoring/secrets/offsetwatch-config"),
     AllowedRequest("POST", "/api/v1/namespaces", {"metadata": {"name": "x"}}),
 ]
-GIVEN: dict[str, Json] = {
+STRIMZI_VALUES: dict[str, Json] = {
     "nothing": {"enabled": False},
     "discovery": {"enabled": True, "namespaces": ["kafka"]},
     "offsets": {"enabled": True, "namespaces": ["kafka"], "offsets": {"enabled": True}},
@@ -255,7 +255,7 @@ GIVEN: dict[str, Json] = {
 }
 
 
-@pytest.fixture(scope="module", params=GIVEN)
+@pytest.fixture(scope="module", params=STRIMZI_VALUES)
 def access(
     request: pytest.FixtureRequest, kube: Kubernetes, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, httpx.Client]]:
@@ -267,14 +267,14 @@ def access(
             for namespace in ("kafka", "elsewhere")
             for each in (
                 CONNECTOR,
-                KEPT,
+                BACKUP,
                 {**secret, "metadata": {"name": "named"}},
                 {**secret, "metadata": {"name": "other"}},
             )
         ]
     )
     path = tmp_path_factory.mktemp("given") / "values.yaml"
-    values = chart.values_file({"strimzi": GIVEN[request.param]}, path)
+    values = chart.values_file({"strimzi": STRIMZI_VALUES[request.param]}, path)
     installed = chart.install(kube, CHART / "ci" / "default-values.yaml", values)
     with kube.client(installed.token()) as client:
         yield request.param, client
@@ -282,7 +282,7 @@ def access(
     kube.delete({**NEW, "metadata": {"name": "new", "namespace": "kafka"}})
 
 
-@pytest.mark.parametrize("requests", ASKED, ids=lambda item: f"{item.verb} {item.path}")
+@pytest.mark.parametrize("requests", REQUESTS, ids=lambda item: f"{item.verb} {item.path}")
 def test_the_account_may_do_what_is_needed_and_nothing_else(
     access: tuple[str, httpx.Client], requests: AllowedRequest
 ):

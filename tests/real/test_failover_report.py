@@ -68,17 +68,17 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         write(lab, TOPIC, first, first + 1000)
         until("the copies", lambda: same_count(lab, TOPIC), timeout_s=WAIT_S_MAX)
     values = log(lab.west, TOPIC)
-    met: dict[tuple[float, float], tuple[int, int, int, int]] = {}
+    costs: dict[tuple[float, float], tuple[int, int, int, int]] = {}
     for end in ENDS:
         consume(lab, end)
         view: dict[str, Any] = await_translated(lab, product, GROUP, {TOPIC: end})[TOPIC]
         since = time.time()
         product.run_pipeline()  # samples before and after
         again, skipped = moved(lab, TOPIC, values, end, view["landing"])
-        met[since, time.time()] = (end, view["landing"], again, skipped)
+        costs[since, time.time()] = (end, view["landing"], again, skipped)
     # A report is of whole minutes, each with the last sample before its end: no other one before
     # this minute is over.
-    begin, last = min(met)[0], max(met)[1]
+    begin, last = min(costs)[0], max(costs)[1]
     output = (last // 60 + 1) * 60
 
     def passed() -> None:
@@ -96,11 +96,11 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         moment: (outcome.position, outcome.landing, outcome.cost.reread, outcome.cost.skip)
         for moment, outcome in result.items()
     }
-    for (since, till), expected in met.items():
+    for (since, till), expected in costs.items():
         of = [item for moment, item in sampled.items() if since <= moment <= till]
         sys.stdout.write(f"moved: {expected}; reported: {of}\n")
         assert set(of) == {expected}
-    assert all(again > 0 for _, _, again, _ in met.values())
+    assert all(again > 0 for _, _, again, _ in costs.values())
 
     # As it is typed.
     rows, page = tmp_path / "rows.parquet", tmp_path / "report.html"
@@ -115,7 +115,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         if row["group_id"] == GROUP and row["minute"].timestamp() == output
     )
     reports = tuple(stored[name] for name in ("position", "landing", "reread", "skip"))
-    assert reports == met[max(met)]
+    assert reports == costs[max(costs)]
     assert (stored["log_end"], stored["replicated"], stored["missing"]) == (3000, 2999, 0)
     assert (stored["missing_age_s_min"], stored["missing_age_s_max"]) == (0.0, 0.0)
     assert page.read_text().startswith("<!doctype html>")

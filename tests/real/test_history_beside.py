@@ -28,7 +28,7 @@ from tests.real.daemon_series import WAIT_S_MAX
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
-TOPIC, GROUP, TOLD = "orders-sampled", "samples-group", "told-source"
+TOPIC, GROUP, CONNECTOR = "orders-sampled", "samples-group", "told-source"
 SECRET = "hunter2-of-the-told-source"
 
 
@@ -59,11 +59,11 @@ def test_states_checkpoints_log_ends_and_groups_are_retained_and_secrets_are_not
     lab.commit("west", GROUP, TOPIC, {0: 40})
     lines = tmp_path / "told.in"
     lines.write_text("one\ntwo\n")
-    lab.create(TOLD, {**file_source(lines, topic="told-lines"), "told.password": SECRET})
-    lab.wait_running(TOLD)
-    lab.stop_connector(TOLD)
-    lab.resume(TOLD)
-    lab.wait_running(TOLD)
+    lab.create(CONNECTOR, {**file_source(lines, topic="told-lines"), "told.password": SECRET})
+    lab.wait_running(CONNECTOR)
+    lab.stop_connector(CONNECTOR)
+    lab.resume(CONNECTOR)
+    lab.wait_running(CONNECTOR)
     until("a checkpoint", lambda: landed(product), timeout_s=WAIT_S_MAX, evidence=product.evidence)
 
     report = product.run_pipeline()
@@ -90,7 +90,7 @@ def test_states_checkpoints_log_ends_and_groups_are_retained_and_secrets_are_not
     )
     assert not [row for row in stored.to_pylist() if SECRET in str(row)]
 
-    document = json.loads(product.cli("history", "timeline", TOLD, "--json"))
+    document = json.loads(product.cli("history", "timeline", CONNECTOR, "--json"))
     messages = [(event["origin"], event["said"]) for event in document["events"]]
     assert ("config", "asked to be stopped") in messages
     assert ("config", "asked to be running") in messages

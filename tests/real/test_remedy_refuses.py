@@ -11,8 +11,8 @@ from lab.product.remediating_daemon import reasons
 from lab.waiting import NotYet, until
 from tests.real.observed_findings import Stage
 from tests.real.remediation_stories import (
-    SEEN_S_MAX,
     SKIP,
+    VISIBLE_S_MAX,
     Stories,
     await_rounds,
     guarded,
@@ -173,4 +173,4 @@ def moved(watched: Stage, connector: str) -> None:
         if not remaining or {part["state"] for part in parts} != {"RUNNING"} or len(parts) < 2:
             raise NotYet(str(status))
 
-    until(f"{connector} moved", probe, timeout_s=SEEN_S_MAX)
+    until(f"{connector} moved", probe, timeout_s=VISIBLE_S_MAX)

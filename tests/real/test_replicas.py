@@ -78,11 +78,11 @@ class ReplicaTopic:
 
     def __post_init__(self) -> None:
         self.properties = {"bootstrap.servers": self.broker.address}
-        self.wanted = JournalTopicRequirements(self.topic, 1, 1)
-        create_journal_topic("east", self.properties, self.wanted)
+        self.requirements = JournalTopicRequirements(self.topic, 1, 1)
+        create_journal_topic("east", self.properties, self.requirements)
 
     def settings(self, name: str, **more: object) -> ReplicaSettings:
-        inputs = {"properties": self.properties, "requirements": self.wanted, **more}
+        inputs = {"properties": self.properties, "requirements": self.requirements, **more}
         return ReplicaSettings(kafka="east", name=name, session_s=SESSION_S, **inputs)
 
     @contextmanager
@@ -448,7 +448,7 @@ def test_a_topic_that_has_lost_records_is_not_led_by_one_who_has_them(replica_to
 
     def gone() -> None:
         try:
-            create_journal_topic("east", replica_topic.properties, replica_topic.wanted)
+            create_journal_topic("east", replica_topic.properties, replica_topic.requirements)
         except Exception as exc:  # it goes in its own time
             raise NotYet(str(exc)) from exc
 
@@ -485,7 +485,7 @@ def test_a_topic_begins_with_what_a_daemon_alone_has_written_and_its_file_is_a_c
     replica_topic,
 ):
     replica_topic.topic = "moved"  # is not there yet
-    replica_topic.wanted = JournalTopicRequirements(replica_topic.topic, 1, 1)
+    replica_topic.requirements = JournalTopicRequirements(replica_topic.topic, 1, 1)
     with closing(Journal(replica_topic.folder / "a")) as alone:
         alone.control(HELD)
     before = lines(replica_topic.folder / "a")

@@ -45,7 +45,7 @@ VERSIONS = ("v1", "v1beta2")
 FLOW = "west->east.MirrorSourceConnector"
 FLOW_KEY = "west--east.MirrorSourceConnector.json"
 PATIENCE_S = 120.0
-SEEN_S_MAX = 60.0
+VISIBLE_S_MAX = 60.0
 
 # The older one of them at length: Strimzi 1 does not serve it any more.
 BOTH = pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> 
         kind = world.lab.configuration(name)["connector.class"]
         resource = connector_of(name, world.served, kind, config)
         world.server.apply([resource])
-        until(f"{name} seen", lambda: _await_running(world, name), timeout_s=SEEN_S_MAX)
+        until(f"{name} seen", lambda: _await_running(world, name), timeout_s=VISIBLE_S_MAX)
         yield built
         operator.silent = True
         world.server.delete(resource)
@@ -199,7 +199,9 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
         sample_connectors.await_recorded(world.lab, built)
         world.server.apply([resource])
         until(
-            "the flow seen", lambda: _await_running(world, MM2, mirror=True), timeout_s=SEEN_S_MAX
+            "the flow seen",
+            lambda: _await_running(world, MM2, mirror=True),
+            timeout_s=VISIBLE_S_MAX,
         )
         yield built
         operator.silent = True
@@ -559,7 +561,7 @@ def test_a_stop_over_rest_does_not_last(world: World, operator: Operator, source
     until(
         f"{source.name} stopped and running again",
         lambda: _resumed(operator, source.name),
-        timeout_s=SEEN_S_MAX,
+        timeout_s=VISIBLE_S_MAX,
     )
 
 

@@ -36,7 +36,7 @@ from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore, open_wor
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
-SEEN_S_MAX = 150.0
+VISIBLE_S_MAX = 150.0
 BEFORE, AFTER = 10, 5
 OWN = {"offsets.storage.topic": "stored-own-offsets"}
 
@@ -111,7 +111,7 @@ def came_to_be(lab: Lab, expected: list[str]) -> None:
         if (observed := came(lab)) != expected:
             raise NotYet(f"{len(observed)} of {len(expected)} records")
 
-    until("the records of the standalone worker", probe, timeout_s=SEEN_S_MAX)
+    until("the records of the standalone worker", probe, timeout_s=VISIBLE_S_MAX)
 
 
 def committed(lab: Lab) -> None:
@@ -123,7 +123,7 @@ def committed(lab: Lab) -> None:
         if observed != expected:
             raise NotYet(str(observed))
 
-    until("the last commit", probe, timeout_s=SEEN_S_MAX)
+    until("the last commit", probe, timeout_s=VISIBLE_S_MAX)
 
 
 def goes_round(lab: Lab, state: Path) -> None:
@@ -193,7 +193,7 @@ def await_offset(lab: Lab, name: str, offset: int) -> None:
         if observed != [{"position": offset}]:
             raise NotYet(str(observed))
 
-    until(f"{name} at {offset}", probe, timeout_s=SEEN_S_MAX)
+    until(f"{name} at {offset}", probe, timeout_s=VISIBLE_S_MAX)
 
 
 @pytest.mark.parametrize("config", [{}, OWN], ids=["worker", "own"])
@@ -241,7 +241,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
             if (observed := sample_connectors.records(lab.east, remote).get(0, [])) != expected:
                 raise NotYet(f"{len(observed)} of {len(expected)} records")
 
-        until("the copies", probe, timeout_s=SEEN_S_MAX)
+        until("the copies", probe, timeout_s=VISIBLE_S_MAX)
 
     def at(offset: int) -> None:
         def probe() -> None:
@@ -249,7 +249,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
             if PartitionOffset(cluster, f'{{"offset":{offset}}}') not in results:
                 raise NotYet(str(results))
 
-        until(f"offset {offset} on record", probe, timeout_s=SEEN_S_MAX)
+        until(f"offset {offset} on record", probe, timeout_s=VISIBLE_S_MAX)
 
     copied(once)
     at(BEFORE - 1)

@@ -15,7 +15,7 @@ from lab.product.remediating_daemon import Guarded
 from lab.stories import cluster_actions
 from lab.stories.flow import failed_again, task_trace
 from lab.waiting import NotYet, until
-from tests.real.remediation_stories import QUARANTINE, SEEN_S_MAX, SKIP, list_requests
+from tests.real.remediation_stories import QUARANTINE, SKIP, VISIBLE_S_MAX, list_requests
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 
@@ -48,7 +48,7 @@ def cast(lab: Lab, out: Path, **more: str) -> Iterator[int]:
         if cluster_actions.group_offset(lab.east, f"connect-{NAME}", TOPIC) != 3:
             raise NotYet(str(cluster_actions.group_offset(lab.east, f"connect-{NAME}", TOPIC)))
 
-    until("the first three", taken, timeout_s=SEEN_S_MAX)
+    until("the first three", taken, timeout_s=VISIBLE_S_MAX)
     try:
         yield 3
     finally:
@@ -112,7 +112,7 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
             if out.read_text().split() != ["1", "2", "3", *inputs]:
                 raise NotYet(out.read_text())
 
-        until("all but one", delivered, timeout_s=SEEN_S_MAX)
+        until("all but one", delivered, timeout_s=VISIBLE_S_MAX)
 
 
 def test_without_the_log_of_the_worker_nothing_is_proposed(lab: Lab, tmp_path: Path) -> None:

@@ -82,15 +82,15 @@ class DisturbanceVerbs:
             connector.site.leftovers.setdefault(connector.name, {})[inputs["task"]] = trace
             connector.site.say(f"task-{connector.name}-{inputs['task']}", "FAILED", trace, self.now)
 
-    def do_other_site_says(self, told: Any) -> None:
+    def do_other_site_says(self, settings: Any) -> None:
         """Have another Connect cluster write the state of a task of its own into the status topic
         that we read, in which the task has the same name.
         """
-        given = only("other_site_says", told, "connector", "task", "state", "failure")
-        for at in self._named(given["connector"]):
-            trace = trace_of(given["failure"]) if "failure" in given else None
-            key = f"task-{at.name}-{given.get('task', 0)}"
-            at.site.say(key, given["state"], trace, self.now)
+        inputs = only("other_site_says", settings, "connector", "task", "state", "failure")
+        for at in self._named(inputs["connector"]):
+            trace = trace_of(inputs["failure"]) if "failure" in inputs else None
+            key = f"task-{at.name}-{inputs.get('task', 0)}"
+            at.site.say(key, inputs["state"], trace, self.now)
 
     # --- connectors ------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class DisturbanceVerbs:
         for name, groups in report.items():
             for item in self._named(name):
                 assert isinstance(item, Checkpoints)
-                item.left_out = frozenset(several(groups))
+                item.excluded_groups = frozenset(several(groups))
 
     def do_restore_offsets(self, report: Any) -> None:
         """Make a cluster's offsets topic anew from what stood there then, as from a snapshot, and

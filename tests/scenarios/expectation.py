@@ -18,13 +18,10 @@ FOREVER = float("inf")
 
 @dataclass
 class Span:
-    """Something that was so from one moment to another; `seen` is its newest state, `worst` the
-    worst severity that it had.
-    """
+    """A finding from one moment to another, with every summary and severity that it had."""
 
     since: float
     until: float
-    seen: Any
     summaries: list[str] = field(default_factory=list)
     severities: list[Severity] = field(default_factory=list)
 
@@ -54,9 +51,8 @@ class History:
         for key, finding in statuses.items():
             spans = self.findings.setdefault(key, [])
             if not spans or spans[-1].until != FOREVER:
-                spans.append(Span(now, FOREVER, finding))
+                spans.append(Span(now, FOREVER))
             span = spans[-1]
-            span.seen = finding
             if finding.severity not in span.severities:
                 span.severities.append(finding.severity)
             text = _text(finding)

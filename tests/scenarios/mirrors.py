@@ -312,7 +312,7 @@ class Checkpoints(Connector):
 
     of: Mirror | None = None
     groups: list[str] = field(default_factory=list)
-    left_out: frozenset[str] = frozenset()
+    excluded_groups: frozenset[str] = frozenset()
 
     @property
     def mirror(self) -> Mirror:
@@ -339,7 +339,7 @@ class Checkpoints(Connector):
         if not self.works or self.hung:
             return
         for group in self.groups:
-            if group in self.left_out:
+            if group in self.excluded_groups:
                 continue
             for partition, offset in mirror.upstream.groups.get(group, {}).items():
                 if partition not in mirror.synced:

@@ -103,7 +103,7 @@ class Proxy(httpx.AsyncBaseTransport):
     fault: str = ""
     wrong_for: frozenset[str] = frozenset()
     down: Callable[[], BaseException] | None = None
-    asked: dict[str, int] = field(default_factory=dict)
+    request_counts: dict[str, int] = field(default_factory=dict)
 
     # --- as a transport of the product's client --------------------------------------------------
 
@@ -128,7 +128,7 @@ class Proxy(httpx.AsyncBaseTransport):
 
     def answer(self, path: str) -> Answer:
         """Return (status, headers, body) before any fault of the wire. Raises what ends it."""
-        self.asked[path] = self.asked.get(path, 0) + 1
+        self.request_counts[path] = self.request_counts.get(path, 0) + 1
         if self.down is not None:
             raise self.down()
         word, _, argument = self.fault.partition(":")
@@ -249,7 +249,7 @@ def _answer_alternately(
     """Two Connect clusters of one Kafka cluster share an address and answer by turns."""
     if path.partition("?")[0] != "/connectors":
         return status, body
-    listed, odd = json.loads(body), bool(sum(proxy.asked.values()) % 2)
+    listed, odd = json.loads(body), bool(sum(proxy.request_counts.values()) % 2)
     names = [name for name in listed if (name in proxy.wrong_for) is odd]
     return 200, _json({name: listed[name] for name in names} if _of_list(path) else names)
 

@@ -219,7 +219,7 @@ class Estate:
         self.settings = JudgeSettings(interval_s=FLUSH_S)
         self.judge = SnapshotJudge(self.settings)
         self.judged: Snapshot | None = None
-        self.told: dict[str, bytes] = {}  # what is in state_dir
+        self.documents: dict[str, bytes] = {}  # what is in state_dir
         self._rng = random.Random(seed)
         self._boot()
         for number, actor in enumerate(actors):
@@ -239,8 +239,8 @@ class Estate:
             self._work()  # the book stands for a tail that reads it afterwards
         self.judge = SnapshotJudge(self.settings)
         for name, part in self._parts().items():
-            if name in self.told:
-                part.recall(self.told[name])
+            if name in self.documents:
+                part.recall(self.documents[name])
 
     def _parts(self) -> dict[str, PersistentState]:
         return {"findings": self.judge.findings, "judge": self.judge}
@@ -254,7 +254,7 @@ class Estate:
             for name, part in self._parts().items():
                 document = part.remembered()
                 if document is not None:
-                    self.told[name] = document
+                    self.documents[name] = document
             yield self.judged
 
     def go(self, seconds: float) -> Estate:

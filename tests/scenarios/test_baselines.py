@@ -82,6 +82,6 @@ def test_what_an_operator_stopped_is_idle_however_long(estate):
 def test_a_fresh_daemon_says_so_after_three_intervals_without_having_observed_it_move(estate):
     taught(estate)
     estate.actors[0].hangs = True
-    estate.told.clear()
+    estate.documents.clear()
     estate.restart_daemon(down_s=2 * HOUR)
     estate.until("rows", Verdict.SILENT, 5 * MINUTE)

@@ -39,7 +39,7 @@ from tests.sim.invariants import must
 from tests.sim.schedules import Schedule
 from tests.sim.world import World
 
-ASKED: Final = frozenset(
+POLICY_GUARDS: Final = frozenset(
     {"mode", "mode_auto", "auto_action", "pause", "clock", "blast", "cool_down"}
     | {"budget_connector", "budget_fleet", "breaker"}
 )
@@ -121,7 +121,7 @@ def against(
     return frozenset(
         each.guard
         for each in answers
-        if each.guard in ASKED and each.answer is not GuardResult.PASS
+        if each.guard in POLICY_GUARDS and each.answer is not GuardResult.PASS
     )
 
 
@@ -144,16 +144,18 @@ class Bounds:
         self._policy, self._schedule = policy, schedule
         self.lowered_at: float | None = None
         self.opened_at: float | None = None
-        self._seen = 0
+        self._requests_checked = 0
 
     def hold(self, world: World, own: set[str]) -> None:
         """To be asked after whatever happens. `ours` are the requests that were looked at before
         they were sent.
         """
-        for number, request in enumerate(world.connect.requests[self._seen :], self._seen + 1):
+        for number, request in enumerate(
+            world.connect.requests[self._requests_checked :], self._requests_checked + 1
+        ):
             known = request.method == "GET" or request.who != "us" or f"#{number}" in own
             must(known, "I10", f"{request.method} {request.path} was asked for by nobody")
-        self._seen = len(world.connect.requests)
+        self._requests_checked = len(world.connect.requests)
         if self.opened_at is None:
             return
         schedule, policy = self._schedule, self._policy

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from tests.sim.bounds import Bounds
 
 LOOK_S_MAX = 31.0  # between a look and what is asked for because of it
-ASKED_S_MAX = 61.0  # between the guards' answers and the beginning
+GUARDS_S_MAX = 61.0  # between the guards' answers and the beginning
 Q_S = 120.0  # how long what was asked for in doubt may still happen
 
 
@@ -103,7 +103,7 @@ class InvariantChecks:
         self._config: Sighting | None = None
         self._end: int | None = None
         self._stopped_since: float | None = None
-        self.began = self.asked_at = world.line.now()
+        self.began = self.guards_at = world.line.now()
         self._opened_turn = self._begun_turn = self._intended_turn = 0
 
     @staticmethod
@@ -180,9 +180,9 @@ class InvariantChecks:
                     "I12",
                     "what is carried out is not what was approved",
                 )
-                age_s = self.world.line.now() - self.asked_at
+                age_s = self.world.line.now() - self.guards_at
                 must(
-                    age_s <= ASKED_S_MAX, "I10", f"begun {age_s:.0f} s after the guards were asked"
+                    age_s <= GUARDS_S_MAX, "I10", f"begun {age_s:.0f} s after the guards were asked"
                 )
                 self._opened_turn = self._begun_turn = self._turn
                 self.bounds.opened_at = self.world.line.now()
@@ -334,8 +334,10 @@ class InvariantChecks:
 
     def _allowed_still(self, *, undoing: bool) -> None:
         """The guards are asked once all offsets are kept: had the mode been lowered by then?"""
-        kept_at = [moment for moment, record in self.records if isinstance(record, OffsetsBackedUp)]
-        observed = bool(kept_at) and self.bounds.before(kept_at[-1])
+        backups_at = [
+            moment for moment, record in self.records if isinstance(record, OffsetsBackedUp)
+        ]
+        observed = bool(backups_at) and self.bounds.before(backups_at[-1])
         must(undoing or not observed, "I10", "changed in mode observe")
 
     def _first_stop(self) -> float:

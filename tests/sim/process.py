@@ -135,7 +135,7 @@ class SimQuarantine:
         self._world, self._fuse = world, fuse
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        for retained in reversed(self._world.kept):
+        for retained in reversed(self._world.copies):
             result = retained.sha256
             if retained.skip_key == skip_key and sha256 in {None, result}:
                 return Receipt("quarantine-0@0", 0, 0, None, result, retained.at)
@@ -147,7 +147,7 @@ class SimQuarantine:
         dies = self._fuse.burns("torn copy")
         torn = dies or self._world.tears_copies
         written = replace(record, value=(record.value or b"")[:2]) if torn else record
-        self._world.kept.append(QuarantinedBytes(about.skip_key, written, now))
+        self._world.copies.append(QuarantinedBytes(about.skip_key, written, now))
         if dies:
             raise Killed("torn copy")
         self._fuse.burn("after copy")
@@ -288,7 +288,7 @@ class Instance:
             if history.status is not PlanStatus.APPROVED:
                 return None
             grounds = GuardInputs(self._clock.now(), self._bounds())
-            self.watch.asked_at = self.world.line.now()
+            self.watch.guards_at = self.world.line.now()
             if self._against(policy, approval_of(history)):
                 return None  # it waits, and is void some time later
             self.fuse.burn("about to begin")

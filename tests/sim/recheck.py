@@ -1,7 +1,7 @@
 """The look right before offsets are set: the product's own (Planner.recheck), over a World.
 
 Its brokers are the model's, and the daemon's picture is made as it is asked for: one connector, and
-the group of a sink. Guards that rest on more than that are not asked, see LEFT_OUT.
+the group of a sink. Guards that rest on more than that are not asked, see UNCHECKED_GUARDS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.sim.world import NAME, PLACE, QUARANTINE, World
 if TYPE_CHECKING:
     from tests.sim.invariants import InvariantChecks
 
-LEFT_OUT: Final = {
+UNCHECKED_GUARDS: Final = {
     "nobody_else": "the status topic, which nobody follows here",
     "same_incarnation": "the status topic likewise",
     "views_agree": "the tail of the offsets topic",
@@ -136,7 +136,7 @@ class Recheck:
             stopped_at=progress.stopped_at,
             receipt_sha256=progress.copied,
         )
-        return tuple(name for name in messages if name.partition(":")[0] not in LEFT_OUT)
+        return tuple(name for name in messages if name.partition(":")[0] not in UNCHECKED_GUARDS)
 
     def _snapshot(self) -> Snapshot:
         world = self._world

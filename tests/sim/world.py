@@ -67,7 +67,7 @@ class World:
         self.skips = case.startswith("skip")
         self.connect = FakeConnect(timing=Timing(flush_s=FLUSH_S))
         self.line = self.connect.line
-        self.kept: list[QuarantinedBytes] = []
+        self.copies: list[QuarantinedBytes] = []
         self.foreign: list[tuple[float, str]] = []
         self.moved = self.troubled = self.tears_copies = False
         self.log_broker: Broker = self.connect.broker
@@ -214,7 +214,7 @@ class World:
         """Offsets whose record, byte for byte, has a copy."""
         return {
             retained.record.offset
-            for retained in self.kept
+            for retained in self.copies
             if self.hashes.get(retained.record.offset) == retained.sha256
         }
 

@@ -44,7 +44,7 @@ from offsetwatch.remedy.model.plan import (
 from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, skip_of
 from tests.upgrade.journals import Case, dies
 
-TOLD = (
+GUARD_ANSWERS = (
     GuardAnswer(11, "repeat", "pass", "failed 3 times"),
     GuardAnswer(20, "cool_down", "deny", "for 5 min"),
 )
@@ -60,7 +60,7 @@ def _proposed(bench: Bench, plan: Plan) -> None:
         plan=plan,
         mode="propose",
         expires_at=now + EXPIRES_S,
-        answers=TOLD,
+        answers=GUARD_ANSWERS,
         because="it is poison",
         key=f"wish-{plan.plan_id}",
         asked_sha256="1" * 64,
@@ -95,7 +95,7 @@ def _abort(bench: Bench) -> dict[str, Any]:
         bench.journal.append("aborted", (expected,))
         return AbortEvent("on-call: no")
 
-    return {"asked": abort}
+    return {"find_cancellation": abort}
 
 
 _FAILED = EvidenceItem("failed", 3, "times")
@@ -146,7 +146,7 @@ def controls(now: float) -> tuple[ControlRecord, ...]:
             connector="orders",
             action="skip_one",
             mode="auto",
-            answers=TOLD,
+            answers=GUARD_ANSWERS,
             recommend=("set errors.tolerance",),
         ),
         IncidentEnded(at=now, incident="i1"),

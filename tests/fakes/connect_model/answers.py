@@ -29,7 +29,7 @@ NOT_STOPPED: Final = (
     "done for the specified connector by issuing a 'PUT' request to the '/connectors/{}/stop' "
     "endpoint"
 )
-NONE_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
+NO_OFFSETS: Final = "Partitions / offsets need to be provided for an alter offsets request"
 SURE: Final = "The offsets for this connector have been {} successfully"
 UNSURE: Final = (
     "The Connect framework-managed offsets for this connector have been {0} successfully. "
@@ -101,19 +101,19 @@ def refused(status: int, message: str) -> Reply:
 class Callback:
     """What a request waits for. Only the first answer counts: who gave up hears of no other."""
 
-    __slots__ = ("done", "error", "given", "result")
+    __slots__ = ("done", "error", "has_outcome", "result")
 
     def __init__(self) -> None:
-        self.done, self.given = Signal(), False
+        self.done, self.has_outcome = Signal(), False
         self.result: Any = None
         self.error: Refusal | None = None
 
     def complete(self, result: Any = None) -> None:
-        if not self.given:
-            self.given, self.result = True, result
+        if not self.has_outcome:
+            self.has_outcome, self.result = True, result
             self.done.notify()
 
     def fail(self, error: Refusal) -> None:
-        if not self.given:
-            self.given, self.error = True, error
+        if not self.has_outcome:
+            self.has_outcome, self.error = True, error
             self.done.notify()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tests.fakes.connect_model.answers import NONE_GIVEN, Refusal
+from tests.fakes.connect_model.answers import NO_OFFSETS, Refusal
 
 _ENTITIES: Final = "org.apache.kafka.connect.runtime.rest.entities"
 _WHERE: Final = (
@@ -33,7 +33,7 @@ def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
         for number, entry in enumerate(entries or ())
     ]
     if not pairs:
-        raise Refusal(400, NONE_GIVEN)
+        raise Refusal(400, NO_OFFSETS)
     inputs = [pair for pair in pairs if pair is not None]
     if len(inputs) < len(pairs):
         raise _null("ConnectorOffset.partition()", "offset")

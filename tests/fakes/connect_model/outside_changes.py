@@ -74,9 +74,9 @@ class Operator:
     """Puts a connector back to the state that its own resource says, again and again."""
 
     def __init__(
-        self, connect: FakeConnect, name: str, *, wanted: str = "RUNNING", every_s: float = 120.0
+        self, connect: FakeConnect, name: str, *, state: str = "RUNNING", every_s: float = 120.0
     ) -> None:
-        self._connect, self._name, self._wanted = connect, name, wanted
+        self._connect, self._name, self._state = connect, name, state
         self._person = OutsideClient(connect, "operator")
         self.paused = False
         connect.line.spawn(self._run(every_s), f"operator of {name}")
@@ -85,9 +85,9 @@ class Operator:
         while True:
             yield every_s
             status = self._connect.statuses.get(self._name)
-            if self.paused or status is None or status.connector.state == self._wanted:
+            if self.paused or status is None or status.connector.state == self._state:
                 continue
-            verb = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}[self._wanted]
+            verb = {"RUNNING": "resume", "PAUSED": "pause", "STOPPED": "stop"}[self._state]
             getattr(self._person, verb)(self._name)
 
 

@@ -16,7 +16,7 @@ from tests.fakes.connect_model.timeline import Steps
 if TYPE_CHECKING:
     from tests.fakes.connect_model.worker import Worker
 
-Wanted = list[tuple[Any, Any]] | None
+OffsetPairs = list[tuple[Any, Any]] | None
 
 
 def stop(worker: Worker, name: str, by: str) -> Steps:
@@ -143,7 +143,7 @@ def restart_all(
 
 
 def modify_offsets(
-    worker: Worker, name: str, expected: Wanted, callback: Callback, by: str
+    worker: Worker, name: str, expected: OffsetPairs, callback: Callback, by: str
 ) -> Steps:
     """Checks, with exactly-once a fencing and the checks once more, then a job of the executor."""
     _modifiable(worker, name)

@@ -68,11 +68,11 @@ def serve(worker: Worker, requested: WorkerRequest, hops: int = HOPS) -> Steps:
 
 class _Resource:
     def __init__(self, worker: Worker, requested: WorkerRequest, hops: int) -> None:
-        self.worker, self.asked, self.hops = worker, requested, hops
+        self.worker, self.request, self.hops = worker, requested, hops
         self.connect = worker.connect
 
     def answer(self) -> Steps:
-        parts = urlsplit(self.asked.path)
+        parts = urlsplit(self.request.path)
         self.query = parse_qs(parts.query) if parts.query else {}
         names = [unquote(part) for part in _NAMES.findall(parts.path)]
         match names:
@@ -101,9 +101,9 @@ class _Resource:
         """Have the herder thread do it; its result. Raises Refusal."""
         callback = Callback() if callback is None else callback
         self.worker.add_request(action, callback)
-        if not callback.given:
+        if not callback.has_outcome:
             yield (callback.done, PATIENCE_S)
-        if not callback.given:
+        if not callback.has_outcome:
             raise Refusal(500, self._timed_out())
         if callback.error is not None:
             raise callback.error
@@ -126,7 +126,7 @@ class _Resource:
         yield self.connect.timing.hop_s
         if not worker.alive:
             raise Refusal(500, NOT_FORWARDED)
-        there = worker.spawn(serve(worker, self.asked, self.hops - 1), "forwarded request")
+        there = worker.spawn(serve(worker, self.request, self.hops - 1), "forwarded request")
         yield there.ended
         if there.result is None:
             raise Refusal(500, GONE_WHILE_FORWARDING)
@@ -167,7 +167,7 @@ class _Resource:
 
         self.worker.add_request(nothing, callback)
         yield (callback.done, HEALTH_PATIENCE_S)
-        if callback.given:
+        if callback.has_outcome:
             words = "Worker has completed startup and is ready to handle requests."
             return said(200, {"status": "healthy", "message": words})
         words = "Worker was unable to handle this request and may be unable to handle other ones."
@@ -175,7 +175,7 @@ class _Resource:
 
     def _connectors(self) -> Steps:
         self._allow("GET", "POST")
-        if self.asked.method == "POST":
+        if self.request.method == "POST":
             return (yield from self._create())
         known = self.worker.state.configs
         expected = self.query.get("expand", [])
@@ -194,11 +194,11 @@ class _Resource:
         return said(200, rows)
 
     def _create(self) -> Steps:
-        if self.connect.version < (3, 7) and b'"initial_state"' in self.asked.body:
+        if self.connect.version < (3, 7) and b'"initial_state"' in self.request.body:
             raise Refusal(500, 'Unrecognized field "initial_state" (class CreateConnectorRequest)')
-        name, inputs, state = bodies.creation_of(self.asked.body)
+        name, inputs, state = bodies.creation_of(self.request.body)
         config = self._config(name, inputs)
-        by = self.asked.by
+        by = self.request.by
         try:
             _, info = yield from self._do(
                 lambda: requests.put_config(self.worker, name, config, state, by, replace=False)
@@ -209,11 +209,11 @@ class _Resource:
 
     def _connector(self, name: str) -> Steps:
         self._allow("GET", "DELETE")
-        if self.asked.method == "GET":
+        if self.request.method == "GET":
             return said(
                 200, (yield from self._here(lambda: requests.read_config(self.worker, name)))
             )
-        by = self.asked.by
+        by = self.request.by
         return (yield from self._empty(204, lambda: requests.delete(self.worker, name, by)))
 
     def _of_connector(self, name: str, what: str) -> Steps:
@@ -236,7 +236,7 @@ class _Resource:
                 return (yield from self._restart(name))
             case "stop" if self.connect.version >= (3, 5):
                 self._allow("PUT")
-                by = self.asked.by
+                by = self.request.by
                 return (yield from self._empty(204, lambda: requests.stop(self.worker, name, by)))
             case "offsets" if self.connect.version >= (3, 5):
                 return (yield from self._offsets(name))
@@ -244,11 +244,11 @@ class _Resource:
 
     def _configuration(self, name: str) -> Steps:
         self._allow("GET", "PUT")
-        if self.asked.method == "GET":
+        if self.request.method == "GET":
             result = yield from self._here(lambda: requests.read_config(self.worker, name))
             return said(200, result["config"])
-        config = self._config(name, bodies.config_of(self.asked.body))
-        by = self.asked.by
+        config = self._config(name, bodies.config_of(self.request.body))
+        by = self.request.by
         try:
             created, info = yield from self._do(
                 lambda: requests.put_config(self.worker, name, config, None, by, replace=True)
@@ -276,7 +276,7 @@ class _Resource:
         if name not in self.worker.store.configs:
             raise Refusal(404, f"Unknown connector {name}")
         record = configs.of_target(name, state)
-        yield from self.worker.write([record], self.asked.by, read_back=False)
+        yield from self.worker.write([record], self.request.by, read_back=False)
         return said(202)
 
     def _restart(self, name: str) -> Steps:
@@ -288,7 +288,7 @@ class _Resource:
             return (
                 yield from self._empty(204, lambda: requests.restart_connector(self.worker, name))
             )
-        by = self.asked.by
+        by = self.request.by
         try:
             plan = yield from self._do(
                 lambda: requests.restart_all(
@@ -301,8 +301,8 @@ class _Resource:
 
     def _offsets(self, name: str) -> Steps:
         callback = Callback()
-        by = self.asked.by
-        if self.asked.method == "GET":
+        by = self.request.by
+        if self.request.method == "GET":
             result = yield from self._here(
                 lambda: requests.read_offsets(self.worker, name, callback), callback
             )
@@ -310,7 +310,7 @@ class _Resource:
         if self.connect.version < (3, 6):
             raise Refusal(405, _NOT_ALLOWED)
         self._allow("PATCH", "DELETE")
-        expected = bodies.offsets_of(self.asked.body) if self.asked.method == "PATCH" else None
+        expected = bodies.offsets_of(self.request.body) if self.request.method == "PATCH" else None
         try:
             result = yield from self._do(
                 lambda: requests.modify_offsets(self.worker, name, expected, callback, by), callback
@@ -327,7 +327,7 @@ class _Resource:
         return said(status)
 
     def _allow(self, *methods: str) -> None:
-        if self.asked.method not in methods:
+        if self.request.method not in methods:
             raise Refusal(405, _NOT_ALLOWED)
 
 

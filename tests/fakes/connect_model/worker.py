@@ -304,7 +304,7 @@ class Worker:
         self.spawn(self._again(name, callback), f"reconfigure {name}")
 
     def _again(self, name: str, callback: Callback) -> Steps:
-        if not callback.given:
+        if not callback.has_outcome:
             yield callback.done
         if callback.error is not None:
             self.reconfigure(name, RETRY_S)

@@ -290,7 +290,7 @@ def test_no_message_is_too_odd_for_a_tail(odd: dict[str, Any], when: str):
     class Reader(FakeReader):
         def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
             result = super().read(records_max, timeout_s)
-            if when == "at first" or following.seen:
+            if when == "at first" or following.observations:
                 return [*(waiting.pop() for _ in range(len(waiting))), *result]
             return result
 

@@ -12,7 +12,7 @@ from lab.processes.ports import free_port
 
 # The daemon as the command starts it. In the place of its inputs, as it begins to load them, it
 # asks itself; then it loads what it would have, and ends.
-ASKED_AT_ONCE = """
+SCRAPE_BEFORE_INPUTS = """
 import json, sys, types, urllib.request
 from importlib import import_module
 from offsetwatch.cli import cli
@@ -72,7 +72,7 @@ def _started(folder):
         )
     )
     done = subprocess.run(
-        [sys.executable, "-c", ASKED_AT_ONCE, str(path)],
+        [sys.executable, "-c", SCRAPE_BEFORE_INPUTS, str(path)],
         capture_output=True,
         text=True,
         check=False,

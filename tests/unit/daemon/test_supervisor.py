@@ -76,8 +76,8 @@ class Guarded:
         self.clock = VirtualClock()
         self.error: Exception | None = None
         self.runs = 0
-        self.told: list[Any] = []
-        supervisor = Supervisor(self.told.extend, self.clock.now)
+        self.observations: list[Any] = []
+        supervisor = Supervisor(self.observations.extend, self.clock.now)
         self.run = supervisor.guard("a job", self._job, lambda: [REST], **how)
 
     def _job(self) -> None:
@@ -91,7 +91,7 @@ def test_whatever_a_job_raises_is_counted_as_its_inputs_error(surprise: Exceptio
     job = Guarded()
     job.error = surprise
     job.run()
-    (failed,) = job.told
+    (failed,) = job.observations
     assert (failed.input, failed.reason, failed.partial) == (REST, UNEXPECTED_REASON, False)
     assert type(surprise).__name__ in failed.detail
     assert "_job:" in failed.detail
@@ -143,7 +143,7 @@ def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again()
     job.error = None
     job.clock.advance(RETRY_MAX_S)
     job.run()
-    failed, retired = job.told
+    failed, retired = job.observations
     assert failed == InputFailed(REST, UNEXPECTED_REASON, failed.detail, partial=True)
     assert retired == InputRetired(REST)
 

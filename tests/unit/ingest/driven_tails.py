@@ -31,7 +31,7 @@ class Following:
     topic: KafkaTopic = TOPIC
     role_of: Callable[[], TopicReader] = SourceOffsetsTopicReader
     open_reader: Callable[[], FakeReader] | None = None
-    seen: list[TailRead | InputFailed] = field(default_factory=list)
+    observations: list[TailRead | InputFailed] = field(default_factory=list)
     progress: list[TailRead] = field(default_factory=list)
     readers: list[FakeReader] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Following:
     def run(self, story: Story) -> list[TailRead | InputFailed]:
         """Everything that the tail put into the queue, but for the progress of a bootstrap."""
         self._story = story
-        self._wanted = next(story)
+        self._condition = next(story)
         self._over = False
         self._rounds = 0
         Tail(
@@ -55,13 +55,15 @@ class Following:
             stopped=self._stopped,
             clock=self.kafka.clock,
         ).run()
-        return self.seen
+        return self.observations
 
     def reads(self) -> list[TailRead]:
-        return [observed for observed in self.seen if isinstance(observed, TailRead)]
+        return [observed for observed in self.observations if isinstance(observed, TailRead)]
 
     def failures(self) -> list[str]:
-        return [observed.reason for observed in self.seen if isinstance(observed, InputFailed)]
+        return [
+            observed.reason for observed in self.observations if isinstance(observed, InputFailed)
+        ]
 
     def stop(self) -> None:
         """Tell the tail to stop, whatever the story waits for."""
@@ -80,16 +82,16 @@ class Following:
             if isinstance(tail, TailRead) and not tail.caught_up:
                 self.progress.append(tail)
                 continue
-            self.seen.append(tail)
-            if not self._over and self._wanted(tail):
-                self._wanted = next(self._story, None)
-                self._over = self._wanted is None
+            self.observations.append(tail)
+            if not self._over and self._condition(tail):
+                self._condition = next(self._story, None)
+                self._over = self._condition is None
         return True
 
     def _stopped(self, seconds: float) -> bool:
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
-            raise AssertionError(f"the story did not go on; seen: {self.seen[-3:]}")
+            raise AssertionError(f"the story did not go on; seen: {self.observations[-3:]}")
         if seconds:
             self.waited_s.append(seconds)
             self.kafka.clock.advance(seconds)

@@ -30,7 +30,7 @@ class PolledWorker:
     def __init__(self, **answers: httpx.Response | Exception) -> None:
         self.answers = answers
         self.clock = VirtualClock()
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.batches: list[tuple] = []
         self.taken = True
         transport = httpx.MockTransport(self._answer)
@@ -47,7 +47,7 @@ class PolledWorker:
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
         name = request.url.path.split("/")[2]
-        self.asked.append(name)
+        self.requests.append(name)
         answer = self.answers.get(name, httpx.Response(200, text=json.dumps(FOUND)))
         if isinstance(answer, Exception):
             raise answer
@@ -59,10 +59,10 @@ class PolledWorker:
 
     def step(self, *connectors: str) -> list[str]:
         """Those that were asked for in this step."""
-        self.asked.clear()
+        self.requests.clear()
         self.batches.clear()
         self.poll.step(connectors, lambda: False)
-        return self.asked
+        return self.requests
 
 
 def test_an_answer_is_what_the_task_would_load_as_of_the_question():
@@ -160,4 +160,4 @@ def test_a_clock_that_is_set_back_delays_nothing():
 def test_a_daemon_that_stops_queries_no_more():
     request = PolledWorker()
     request.poll.step(["a"], lambda: True)
-    assert request.asked == []
+    assert request.requests == []

@@ -175,8 +175,8 @@ def deny(monkeypatch):
         def refuse(self, requested, *, stable, refused):
             if error != "no leader":
                 refused |= dict.fromkeys(partitions, error)
-            left = [item for item in requested if item not in partitions]
-            return bounds(self, left, stable=stable, refused=refused)
+            remaining = [item for item in requested if item not in partitions]
+            return bounds(self, remaining, stable=stable, refused=refused)
 
         monkeypatch.setattr(FakeAdmin, "bounds", refuse)
 

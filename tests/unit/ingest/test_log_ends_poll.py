@@ -49,21 +49,21 @@ class Polled:
 
     def __init__(self, kafka: FakeKafka) -> None:
         self.admin = RecordedRequests(kafka)
-        self.told: list = []
+        self.observations: list = []
         self.poll = LogEndsPoll(self.admin, self._put, CLOCK)
         one = snapshot()
         (view,) = one.mirror_partitions
-        self.seen = replace(
+        self.snapshot = replace(
             one, mirror_partitions=(view, msgspec.structs.replace(view, topic="paid"))
         )
 
     def _put(self, batch) -> bool:
-        self.told.extend(batch)
+        self.observations.extend(batch)
         return True
 
     def round(self) -> LogEndsRead:
-        self.poll.poll(self.seen)
-        return [log_ends for log_ends in self.told if isinstance(log_ends, LogEndsRead)][-1]
+        self.poll.poll(self.snapshot)
+        return [log_ends for log_ends in self.observations if isinstance(log_ends, LogEndsRead)][-1]
 
     def bounds(self) -> dict[TopicPartition, LogBounds]:
         return self.round().bounds
@@ -179,9 +179,9 @@ def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
     polled = Polled(kafka)
     polled.poll = LogEndsPoll(Refusing(kafka, PAID), polled._put, CLOCK)
     for _ in range(3):
-        polled.told.clear()
+        polled.observations.clear()
         assert polled.bounds().keys() == {ORDERS}
-        *_, succeeded, failed = polled.told
+        *_, succeeded, failed = polled.observations
         assert isinstance(succeeded, InputSucceeded)
         assert (failed.reason, failed.detail, failed.partial) == (
             "denied",
@@ -193,6 +193,6 @@ def test_a_partition_that_is_refused_is_named_and_takes_no_other_along(kafka):
 def test_where_all_are_refused_the_input_is_down(kafka):
     polled = Polled(kafka)
     polled.poll = LogEndsPoll(Refusing(kafka, PAID, ORDERS), polled._put, CLOCK)
-    polled.poll.poll(polled.seen)
-    _, failed = polled.told
+    polled.poll.poll(polled.snapshot)
+    _, failed = polled.observations
     assert (failed.reason, failed.partial) == ("denied", False)

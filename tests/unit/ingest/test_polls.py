@@ -87,7 +87,7 @@ class ConnectAnswers:
     down: frozenset[str] = frozenset()
     without_info: frozenset[str] = frozenset()
     class_name: str = "X"
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     name: str = "lab"
 
     def connectors(self) -> bytes:
@@ -111,21 +111,21 @@ class ConnectAnswers:
         return self._answer("root", {"version": "4.3.1", "kafka_cluster_id": self.kafka})
 
     def _answer(self, what: str, answer: object) -> bytes:
-        self.asked.append(what)
+        self.requests.append(what)
         if what in self.down:
             raise AccessDenied("lab", f"GET {what}: HTTP 403")
         return json.dumps(answer).encode()
 
     def poll(self, poll: ConnectorsPoll, after_s: float = 10.0) -> Batch:
         CLOCK.advance(after_s)
-        self.asked.clear()
+        self.requests.clear()
         return poll_connectors(poll, CLOCK)
 
 
 def test_names_and_identity_are_requested_at_first_and_once_a_minute():
     report = ConnectAnswers({"a": entry()})
     poll = ConnectorsPoll(report)
-    rounds = [(report.poll(poll), tuple(report.asked))[1] for _ in range(8)]
+    rounds = [(report.poll(poll), tuple(report.requests))[1] for _ in range(8)]
     assert rounds == [("root", "names"), *[()] * 5, ("root", "names"), ()]
 
 
@@ -136,15 +136,15 @@ def test_names_and_identity_are_requested_while_a_connector_is_missing_or_has_no
     report.listed = {"b": entry()}
     for _ in range(3):
         listed, _ = report.poll(poll)
-        assert (listed.names, report.asked) == ({"b"}, ["root", "names"])
+        assert (listed.names, report.requests) == ({"b"}, ["root", "names"])
     report.listed = {"a": entry(None), "b": entry()}
     for _ in range(3):
         report.poll(poll)
-        assert report.asked == ["root", "names"]
+        assert report.requests == ["root", "names"]
     report.listed = {"b": entry()}
     report.poll(poll, MISSING_S)
     report.poll(poll)
-    assert report.asked == []
+    assert report.requests == []
 
 
 def test_an_answer_that_is_another_than_before_may_be_another_clusters():
@@ -155,14 +155,14 @@ def test_an_answer_that_is_another_than_before_may_be_another_clusters():
     listed, _ = report.poll(poll)
     assert (listed.kafka_cluster_id, listed.names) == ("theirs", {"a"})
     report.poll(poll)
-    assert report.asked == []
+    assert report.requests == []
 
 
 def test_what_only_the_names_have_comes_with_its_configuration_which_is_requested_once_a_minute():
     report = ConnectAnswers({"a": entry()}, named=("mm2",))
     poll = ConnectorsPoll(report)
     listed, _ = report.poll(poll)
-    assert report.asked == ["root", "names", "infos"]
+    assert report.requests == ["root", "names", "infos"]
     assert listed.names == {"a", "mm2"}
     assert [
         (connector.name, connector.state, connector.class_name) for connector in listed.connectors
@@ -173,9 +173,9 @@ def test_what_only_the_names_have_comes_with_its_configuration_which_is_requeste
     report.listed["a"]["status"]["connector"]["state"] = "PAUSED"
     report.class_name = "Y"
     listed, _ = report.poll(poll, CROSS_CHECK_S / 2)
-    assert (report.asked, listed.connectors[1].class_name) == (["root", "names"], "X")
+    assert (report.requests, listed.connectors[1].class_name) == (["root", "names"], "X")
     listed, _ = report.poll(poll, CROSS_CHECK_S / 2)
-    assert report.asked == ["root", "names", "infos"]
+    assert report.requests == ["root", "names", "infos"]
     assert listed.connectors[1].class_name == "Y"
 
 
@@ -187,7 +187,7 @@ def test_who_has_no_configuration_in_any_list_is_requested_by_itself():
     poll = ConnectorsPoll(report)
     for _ in range(2):
         listed, _ = report.poll(poll, CROSS_CHECK_S)
-        assert report.asked == ["root", "names", "infos", "bare", "mm2"]
+        assert report.requests == ["root", "names", "infos", "bare", "mm2"]
         assert [
             (connector.name, connector.state, connector.class_name, connector.configured)
             for connector in listed.connectors
@@ -204,7 +204,7 @@ def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
         named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names)
     )
     whole, one, listed, _ = report.poll(ConnectorsPoll(report))
-    assert report.asked == ["root", "names", "infos", "bad", "mm2"]
+    assert report.requests == ["root", "names", "infos", "bad", "mm2"]
     assert (whole.reason, whole.partial) == ("denied", False)
     assert (one.reason, one.partial, one.detail[:5]) == ("denied", True, "'bad'")
     assert (listed.names, [connector.name for connector in listed.connectors]) == (
@@ -227,9 +227,9 @@ def test_those_without_a_configuration_are_requested_in_turns():
     report = ConnectAnswers(named=names, down=frozenset(names), without_info=frozenset(names))
     poll = ConnectorsPoll(report)
     report.poll(poll, CROSS_CHECK_S)
-    assert report.asked[3:] == list(names[:SINGLE_REQUESTS_MAX])
+    assert report.requests[3:] == list(names[:SINGLE_REQUESTS_MAX])
     report.poll(poll, CROSS_CHECK_S)
-    assert report.asked[3:] == [*names[SINGLE_REQUESTS_MAX:], *names[: SINGLE_REQUESTS_MAX - 5]]
+    assert report.requests[3:] == [*names[SINGLE_REQUESTS_MAX:], *names[: SINGLE_REQUESTS_MAX - 5]]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_offsets_that_the_queue_had_no_room_to_announce_are_not_requested():
     with swept() as swept_worker:
         sweep = ConnectSweep("lab", (swept_worker.url,), timeout_s=120.0)
         poll_rest_offsets(sweep, ["a"], lambda _: False, lambda: False)
-        assert not swept_worker.asked
+        assert not swept_worker.requests
 
 
 ORDERS = TopicPartition("orders", 0)
@@ -510,7 +510,7 @@ def test_the_query_is_in_the_queue_before_the_question_goes_out():
     order = []
 
     def put(batch) -> bool:
-        order.extend((type(observed), len(admin.asked)) for observed in batch)
+        order.extend((type(observed), len(admin.bounds_requests)) for observed in batch)
         return True
 
     LogEndsPoll(admin, put, CLOCK).poll(snapshot())
@@ -531,7 +531,7 @@ def test_the_last_stable_offset_is_requested_only_where_a_flow_reads_committed()
 def test_another_clusters_positions_are_not_requested():
     admin = FakeAdmin(upstream())
     _, read, _ = ends_of(admin, snapshot(upstream="north"))
-    assert (read.bounds, admin.asked) == ({}, [])
+    assert (read.bounds, admin.bounds_requests) == ({}, [])
 
 
 def test_a_partition_that_is_gone_is_missing_from_the_answer():
@@ -555,7 +555,7 @@ def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(observed):
 def test_a_full_queue_queries_nothing():
     admin = FakeAdmin(upstream())
     LogEndsPoll(admin, lambda _batch: False, CLOCK).poll(snapshot())
-    assert admin.asked == []
+    assert admin.bounds_requests == []
 
 
 def test_brokers_are_observed_under_their_clusters_name():

@@ -83,14 +83,14 @@ def test_a_source_that_fails_is_read_less_often_once_its_end_is_withdrawn_until_
 
 def _count_reads(poll: SourceEndPoll, reader: FakeReader, intervals: int) -> list[int]:
     """The intervals in which the source was asked; in the others nothing is reported of it."""
-    asked = []
+    rounds = []
     for number in range(1, intervals + 1):
         before = len(reader.requests)
         batch = poll.read(REQUEST)
         if len(reader.requests) > before:
-            asked.append(number)
-        assert bool(batch) == (asked[-1:] == [number])
-    return asked
+            rounds.append(number)
+        assert bool(batch) == (rounds[-1:] == [number])
+    return rounds
 
 
 def test_single_tables_and_files_that_fail_are_named_and_the_rest_goes_on() -> None:

@@ -282,17 +282,17 @@ def test_a_sign_of_life_is_no_younger_than_the_question_for_the_end_of_the_topic
 
     def story():
         yield whole
-        asked_at = kafka.clock.now()
+        requested_at = kafka.clock.now()
 
         def shape(topic):
-            nonlocal asked_at
-            asked_at = kafka.clock.now()
+            nonlocal requested_at
+            requested_at = kafka.clock.now()
             kafka.clock.advance(unchanged_s)
             return plain(topic)
 
         monkeypatch.setattr(kafka, "shape", shape)
         yield checked
-        assert following.reads()[-1].at == asked_at
+        assert following.reads()[-1].at == requested_at
 
     following = Following(kafka)
     following.run(story())
@@ -326,7 +326,7 @@ def test_a_broker_that_is_away_is_reported_once_a_second_and_starts_nothing_agai
     assert following.failures() == ["unreachable"] * 3
     assert following.waited_s == [RETRY_FIRST_S] * 3
     assert len(following.readers) == 1
-    (read,) = filter(live, following.seen)
+    (read,) = filter(live, following.observations)
     assert positions_of(read) == {"filename=/a": 2}
 
 
@@ -401,7 +401,7 @@ def test_a_missing_topic_is_not_found_until_it_is_created():
         yield whole
 
     following.run(story())
-    (failure, read) = following.seen
+    (failure, read) = following.observations
     assert failure == InputFailed(
         InputId.of_tail(TOPIC), "not_found", "no such topic, or no ACL to describe it"
     )
@@ -552,7 +552,7 @@ def test_a_tail_that_is_ordered_to_stop_while_it_bootstraps_shows_no_half_of_the
 
     following.open_reader = lambda: Reader(kafka)
     following.run(story())
-    assert following.seen == []
+    assert following.observations == []
     assert all(reader.closed for reader in following.readers)
 
 

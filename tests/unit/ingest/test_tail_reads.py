@@ -175,7 +175,7 @@ def follow(
     observed: list[TailRead | InputFailed] = []
     todo = list(steps)
     over = threading.Event()
-    given_up = threading.Timer(DEADLINE_S, over.set)
+    deadline = threading.Timer(DEADLINE_S, over.set)
 
     def put(batch, _timeout_s) -> bool:
         for observation in batch:
@@ -196,11 +196,11 @@ def follow(
         stopped=over.wait,
         clock=SystemClock(),
     )
-    given_up.start()
+    deadline.start()
     try:
         tail.run()
     finally:
-        given_up.cancel()
+        deadline.cancel()
     assert not todo, f"{len(todo)} steps left; seen last: {observed[-3:]}"
     return observed
 

@@ -138,7 +138,9 @@ def test_one_that_falls_ill_later_hides_what_is_its_own_and_goes_on_where_it_was
     )
     assert (back.live, back.log_offset) == (True, 1)
     assert len(following.readers) == 1
-    assert all(observed.partial for observed in following.seen if isinstance(observed, InputFailed))
+    assert all(
+        observed.partial for observed in following.observations if isinstance(observed, InputFailed)
+    )
 
 
 def test_an_election_is_over_before_anything_is_hidden(kafka):
@@ -153,7 +155,7 @@ def test_an_election_is_over_before_anything_is_hidden(kafka):
         yield sound
 
     following.run(story())
-    assert not any(frozen(observed) for observed in following.seen)
+    assert not any(frozen(observed) for observed in following.observations)
     assert "unsettled" in following.failures()
 
 
@@ -167,7 +169,7 @@ def test_the_sick_one_is_requested_ever_more_seldom(kafka):
         yield lambda _: kafka.clock.now() - began > 10 * RETRY_MAX_S
 
     following.run(story())
-    partition = following.admins[0].asked_ends
+    partition = following.admins[0].end_requests
     assert 10 <= sum(SICK in partitions for partitions in partition) <= 20
     assert len(partition) > 100
 
@@ -183,7 +185,7 @@ def test_where_none_can_be_read_the_topic_has_failed(kafka):
     following.run(story())
     assert set(following.failures()) == {"denied"}
     assert following.reads() == []
-    assert not any(observed.partial for observed in following.seen)
+    assert not any(observed.partial for observed in following.observations)
 
 
 class _PartitionErrors(FakeReader):
@@ -193,8 +195,8 @@ class _PartitionErrors(FakeReader):
 
     def read(self, records_max, timeout_s):
         messages = super().read(records_max, timeout_s)
-        if SICK in self._kafka.sick and not getattr(self, "told", False):
-            self.told = True
+        if SICK in self._kafka.sick and not getattr(self, "reported", False):
+            self.reported = True
             error = ck.KafkaError(self.code)
             messages.append(
                 ck.Message(topic=SICK.topic, partition=SICK.partition, offset=0, error=error)

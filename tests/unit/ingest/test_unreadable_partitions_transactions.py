@@ -171,9 +171,9 @@ def test_a_partition_stays_named_until_what_its_transaction_hid_is_read(kafka):
         kafka.log(TOPIC.topic, 1).stable_end = None
         yield checked
         yield checked
-        assert frozen(following.seen[-1])
-        assert following.seen[-1].frozen[0].hidden == 0
-        assert following.seen[-1].behind == 1
+        assert frozen(following.observations[-1])
+        assert following.observations[-1].frozen[0].hidden == 0
+        assert following.observations[-1].behind == 1
         readers[0].waits = False
         yield live
         yield lambda observed: checked(observed) and thawed(observed)

@@ -10,7 +10,7 @@ from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
-from tests.unit.judge.test_input_visibility import ASKED, REST, heard
+from tests.unit.judge.test_input_visibility import GROUPS_INPUT, REST, heard
 
 from .observed_rewinds import BEGAN, FLOW, copied
 
@@ -40,7 +40,7 @@ class JudgedSnapshots:
             EMPTY_SNAPSHOT,
             at=BEGAN,
             ready=True,
-            inputs=(REST, ASKED),
+            inputs=(REST, GROUPS_INPUT),
             connectors=tuple(connector(name) for name in names),
             sink_partitions=reads,
         )
@@ -50,7 +50,7 @@ class JudgedSnapshots:
         if reads:
             changes["sink_partitions"] = reads
         self.snapshot = replace(self.snapshot, at=self.snapshot.at + after_s, **changes)
-        self.told: tuple[Judgement, ...] = self.progress.judgements(self.snapshot)
+        self.judgements: tuple[Judgement, ...] = self.progress.judgements(self.snapshot)
         return self
 
     def judge(self, times: int, **changes) -> JudgedSnapshots:
@@ -63,7 +63,9 @@ class JudgedSnapshots:
         return self.snapshot.at
 
     def of(self, name: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
-        (judgement,) = (item for item in self.told if (item.connector, item.scope) == (name, scope))
+        (judgement,) = (
+            item for item in self.judgements if (item.connector, item.scope) == (name, scope)
+        )
         return judgement
 
     def verdict(self, name: str) -> Verdict:

@@ -52,7 +52,7 @@ def heard(of: InputId, *, live: bool = True, frozen: bool = False) -> InputView:
 
 REST = heard(InputId(CONNECT_REST, connect_cluster="lab"))
 READ = heard(InputId.of_tail(OFFSETS))
-ASKED = heard(InputId(GROUPS, connect_cluster="lab"))
+GROUPS_INPUT = heard(InputId(GROUPS, connect_cluster="lab"))
 
 
 def build_snapshot(*inputs: InputView, **changes) -> Snapshot:
@@ -67,7 +67,7 @@ def missing(snapshot: Snapshot, connector: str = "files", *, sink: bool = False)
 
 def test_what_everything_would_show_is_gone():
     assert missing(build_snapshot(REST, READ)) is None
-    assert missing(build_snapshot(REST, ASKED), sink=True) is None
+    assert missing(build_snapshot(REST, GROUPS_INPUT), sink=True) is None
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def build_visibility(*inputs: InputView) -> InputVisibility:
 
 @pytest.mark.parametrize(
     ("inputs", "unavailable"),
-    [((), False), ((ASKED,), False), ((heard(ASKED.id, live=False),), True)],
+    [((), False), ((GROUPS_INPUT,), False), ((heard(GROUPS_INPUT.id, live=False),), True)],
     ids=["not asked", "read", "not read"],
 )
 def test_groups_that_are_requested_and_not_answered_are_hidden(inputs, unavailable):

@@ -69,10 +69,10 @@ def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
         for judgement in unhealthy.judged.judgements
     }
     assert Verdict.SILENT in {verdict for verdict, _ in before.values()}
-    document = json.loads(unhealthy.told["judge"])
+    document = json.loads(unhealthy.documents["judge"])
     assert document["version"] == 1
     judge = SnapshotJudge(unhealthy.settings)
-    judge.recall(unhealthy.told["judge"])
+    judge.recall(unhealthy.documents["judge"])
     after = judge.judged(unhealthy.judged)
     results = {
         (judgement.scope, judgement.connector, judgement.subject): (
@@ -97,7 +97,7 @@ def test_what_was_judged_last_is_shown_at_no_cost_until_an_input_goes_blind_or_s
 
 
 def test_findings_are_remembered_without_the_verdicts_of_all_partitions():
-    report = estate().go(10 * MINUTE).told
+    report = estate().go(10 * MINUTE).documents
     assert b'"topic' in report["judge"]
     assert b'"topic' not in report["findings"]
 

@@ -19,11 +19,11 @@ class Fuse:
     """Ends the process at the n-th of the moments that it is told of."""
 
     at: int | None = None
-    seen: int = 0
+    count: int = 0
 
     def burn(self) -> None:
-        self.seen += 1
-        if self.seen == self.at:
+        self.count += 1
+        if self.count == self.at:
             raise Killed
 
 

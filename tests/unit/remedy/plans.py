@@ -96,7 +96,7 @@ class Bench:
 
     folder: Path
     clock: VirtualClock = field(default_factory=VirtualClock)
-    told: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.world = World(self.clock, offsets=dict(OLD))
@@ -107,17 +107,17 @@ class Bench:
         self,
         driver: Driver | None = None,
         pause: Callable[[float], None] | None = None,
-        asked: CancellationCheck = lambda: None,
+        find_cancellation: CancellationCheck = lambda: None,
         clock: UnixClock | None = None,
     ) -> Runner:
         return Runner(
             journal=self.journal,
             driver=driver or self.driver,
             clock=clock or self.clock,
-            report=self.told.append,
+            report=self.reports.append,
             pause=pause or self.clock.advance,
             options="--config F",
-            find_cancellation=asked,
+            find_cancellation=find_cancellation,
         )
 
     def died(self) -> None:

@@ -22,7 +22,7 @@ from offsetwatch.remedy.model.service_api import (
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 from tests.unit.remedy.plans import Bench, skip_of
 
-TOLD = (
+GUARD_ANSWERS = (
     GuardAnswer(11, "repeat", "pass", "failed 3 times"),
     GuardAnswer(20, "cool_down", "pass", "15 min"),
 )
@@ -55,16 +55,16 @@ class Planner:
     """Plans a skip under another id each time, or says what it was told to say."""
 
     says: ProposalRefused | RequestTargetNotFound | None = None
-    seen: list[tuple[PlanRequest, str]] = field(default_factory=list)
+    requests: list[tuple[PlanRequest, str]] = field(default_factory=list)
 
     def __call__(
         self, request: PlanRequest, by: str
     ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-        self.seen.append((request, by))
+        self.requests.append((request, by))
         if self.says is not None:
             return self.says
-        plan = skip_of(f"q{len(self.seen)}")
-        return RequestedPlan(msgspec.structs.replace(plan, created_by=by), TOLD)
+        plan = skip_of(f"q{len(self.requests)}")
+        return RequestedPlan(msgspec.structs.replace(plan, created_by=by), GUARD_ANSWERS)
 
 
 @dataclass
@@ -98,7 +98,11 @@ class ServiceBench:
             plan_id,
             (
                 PlanProposed(
-                    at=now, plan=plan, mode="propose", expires_at=now + 3600.0, answers=TOLD
+                    at=now,
+                    plan=plan,
+                    mode="propose",
+                    expires_at=now + 3600.0,
+                    answers=GUARD_ANSWERS,
                 ),
             ),
         )

@@ -127,7 +127,7 @@ def test_the_same_request_under_the_same_key_is_the_same_plan(bench, remediation
     first = remediation.propose(build_request(), "ada")
     again = bench.another().propose(build_request(), "ada")
     assert (again.new, again.row) == (False, first.row)
-    assert len(bench.planner.seen) == 1
+    assert len(bench.planner.requests) == 1
 
 
 def test_another_request_under_the_same_key_is_refused(remediation):
@@ -145,7 +145,7 @@ def test_of_two_who_query_the_same_at_once_one_plan_comes(bench, remediation):
     plan = bench.planner.__call__
 
     def slow(request, by):
-        bench.planner.seen.append((request, by))
+        bench.planner.requests.append((request, by))
         other = bench.another()
         other._callbacks = other._callbacks._replace(plan_for=plan)
         assert other.propose(request, by).new

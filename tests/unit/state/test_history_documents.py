@@ -26,7 +26,7 @@ KNOWN = Baseline(
     pause_s=None,
     quantiles=(1.0, 2.0, 4.0),
 )
-SEEN = BaselinesRead(Baselines(made_at=1100.0, until=1000.0, connectors=(KNOWN,)))
+READ = BaselinesRead(Baselines(made_at=1100.0, until=1000.0, connectors=(KNOWN,)))
 
 
 @pytest.fixture
@@ -39,24 +39,24 @@ def test_before_anything_is_published_nothing_is_said(baselines_book):
 
 
 def test_it_counts_for_two_weeks(baselines_book):
-    baselines_book.read(SEEN)
+    baselines_book.read(READ)
     assert baselines_book.view(1000.0 + TOO_OLD_S).of == {("lab", "c"): KNOWN}
     old = baselines_book.view(1001.0 + TOO_OLD_S)
     assert (old.valid, old.of) == (False, {})
 
 
 def test_a_damaged_one_takes_what_was_known_away(baselines_book):
-    baselines_book.read(SEEN)
+    baselines_book.read(READ)
     baselines_book.read(BaselinesRead(None, damaged=True))
     assert (baselines_book.view(1000.0).valid, baselines_book.view(1000.0).of) == (False, {})
-    baselines_book.read(SEEN)
+    baselines_book.read(READ)
     assert baselines_book.view(1000.0).valid
     baselines_book.read(BaselinesRead(None))
     assert baselines_book.view(1000.0) == NO_BASELINES
 
 
 def test_what_was_taken_away_does_not_grow_old(baselines_book):
-    baselines_book.read(SEEN)
+    baselines_book.read(READ)
     baselines_book.read(BaselinesRead(None))
     assert baselines_book.view(2000.0 + TOO_OLD_S) == NO_BASELINES
 

@@ -36,13 +36,13 @@ class Waits:
     """Ctrl-C after so many intervals."""
 
     def __init__(self, count: int) -> None:
-        self.left = count
+        self.remaining = count
         self.waited: list[float] = []
 
     def __call__(self, seconds: float) -> None:
         self.waited.append(seconds)
-        self.left -= 1
-        if not self.left:
+        self.remaining -= 1
+        if not self.remaining:
             raise KeyboardInterrupt
 
 

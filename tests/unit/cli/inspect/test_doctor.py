@@ -282,7 +282,7 @@ def test_a_resource_that_is_not_there_is_an_answer_of_its_own(server: Server):
         check_resource(server)
 
 
-WANTED = ReplicaSettings(
+REPLICAS = ReplicaSettings(
     "east", {}, JournalTopicRequirements("journal", 3, 2), name="a", session_s=6.0
 )
 FIT = TopicSettings(
@@ -310,7 +310,7 @@ def test_the_journal_has_to_be_there_and_fit(
     monkeypatch: pytest.MonkeyPatch, topic: TopicSettings | None, verdict: str, advice: str
 ):
     monkeypatch.setattr(doctor, "read_journal_topic", lambda *_: topic)
-    (line,) = doctor.check_journal(WANTED)
+    (line,) = doctor.check_journal(REPLICAS)
     assert (line.check, line.verdict) == ("topic", verdict)
     assert advice in (line.advice or "")
 

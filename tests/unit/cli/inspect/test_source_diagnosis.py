@@ -36,8 +36,8 @@ SLOT = ReplicationSlot("cdc", "shop", active=True, sent=5)
 
 
 def settings(kind: str = "postgresql", **changes: Any) -> Source:
-    given = {"name": "shop", "kind": kind, "connectors": [{"connect": "lab"}]}
-    return Source.model_validate({**given, **changes})
+    fields = {"name": "shop", "kind": kind, "connectors": [{"connect": "lab"}]}
+    return Source.model_validate({**fields, **changes})
 
 
 def postgresql(*slots: ReplicationSlot, **changes: Any) -> PostgresqlEnd:

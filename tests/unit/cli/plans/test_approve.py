@@ -37,7 +37,7 @@ from offsetwatch.remedy.model.journal_records import (
 from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
 from tests.unit.remedy.loops import ENDED, Agency
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
-from tests.unit.remedy.services import TOLD, ServiceBench
+from tests.unit.remedy.services import GUARD_ANSWERS, ServiceBench
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
 
 def test_guards_that_speak_against_it_are_shown_first(bench):
     plan = skip_of()
-    answers = (*TOLD, GuardAnswer(30, "freshness", "unknown", "the tail is behind"))
+    answers = (*GUARD_ANSWERS, GuardAnswer(30, "freshness", "unknown", "the tail is behind"))
     now = bench.clock.now()
     bench.bench.journal.append(
         "p1",

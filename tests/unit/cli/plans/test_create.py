@@ -41,7 +41,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServiceBench:
 def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_approval(bench):
     done = typed(*SKIP, bureau=bench)
     assert done.exit_code == 0, done.output
-    ((request, by),) = bench.planner.seen
+    ((request, by),) = bench.planner.requests
     assert (request.wish, request.connect_cluster, request.connector) == (
         Wish.SKIP_ONE,
         "lab",
@@ -65,7 +65,7 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_approval(bench)
 def test_a_stop_and_a_restart_need_no_more_than_a_name(bench, action, case):
     inputs = ("--connector", "orders", "--connect", "lab", "--because", "x")
     typed("plan", "create", action, *inputs, bureau=bench)
-    assert bench.planner.seen[0][0].wish is case
+    assert bench.planner.requests[0][0].wish is case
 
 
 def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bench):
@@ -104,7 +104,7 @@ def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bench, monkeypa
         GuardAnswer(9, "running", "deny", "it is paused"),
         GuardAnswer(1, "mode", "unknown", "?"),
     )
-    monkeypatch.setattr("tests.unit.remedy.services.TOLD", answers)
+    monkeypatch.setattr("tests.unit.remedy.services.GUARD_ANSWERS", answers)
     assert typed(*SKIP, "--dry-run", bureau=bench).exit_code == 3
     done = typed(*SKIP, bureau=bench)
     assert "as it is now it could not begin: running, mode" in done.stderr
@@ -169,7 +169,7 @@ def test_an_unknown_name_comes_with_the_one_that_was_meant(bench, monkeypatch, k
 def test_a_skip_without_an_offset_is_of_the_next_record(bench, arguments, pair):
     inputs = ("--connector", "orders", "--because", "x")
     assert typed("plan", "create", "skip", *arguments, *inputs, bureau=bench).exit_code == 0
-    ((request, _),) = bench.planner.seen
+    ((request, _),) = bench.planner.requests
     assert request.pair == pair
 
 
@@ -190,7 +190,7 @@ def test_what_does_not_go_together_is_a_usage_error(bench, arguments):
     done = typed("plan", "create", *arguments, *inputs, bureau=bench)
     assert done.exit_code == 2
     assert "Usage:" in done.stderr
-    assert bench.planner.seen == []
+    assert bench.planner.requests == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_pair_that_is_none_is_refused_before_anybody_is_queried(bench, partiti
     pair = ("--partition", partition, "--offset", offset)
     with pytest.raises(ConfigError):
         typed("plan", "create", "skip", *inputs, *pair, bureau=bench)
-    assert bench.planner.seen == []
+    assert bench.planner.requests == []
 
 
 # --- restoring ------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_a_backup_is_restored_to_the_connector_that_it_is_of(bench, backup, how)
     inputs = str(backup) if how == "path" else backup.name
     done = typed("restore", "--from", inputs, "--because", "x", bureau=bench)
     assert done.exit_code == 0, done.output
-    ((request, _),) = bench.planner.seen
+    ((request, _),) = bench.planner.requests
     assert (request.wish, request.connector, request.backup) == (
         Wish.RESTORE,
         "orders",
@@ -231,7 +231,7 @@ def test_a_backup_is_restored_to_the_connector_that_it_is_of(bench, backup, how)
 def test_plan_create_restore_is_the_same(bench, backup):
     inputs = ("--connector", "orders", "--backup", backup.name, "--because", "x")
     typed("plan", "create", "restore", *inputs, bureau=bench)
-    assert bench.planner.seen[0][0].backup == backup.name
+    assert bench.planner.requests[0][0].backup == backup.name
 
 
 def test_only_what_the_daemon_keeps_itself_is_restored_by_a_plan(bench, backup, tmp_path):
@@ -251,7 +251,7 @@ def test_of_a_backup_of_several_the_connector_is_named(bench, backup):
     typed(
         "restore", "--from", "both.json", "--connector", "payments", "--because", "x", bureau=bench
     )
-    assert bench.planner.seen[0][0].connector == "payments"
+    assert bench.planner.requests[0][0].connector == "payments"
 
 
 def test_why_is_in_the_journal(bench):

@@ -151,7 +151,7 @@ RESTART = ("connectors", "restart", "orders", "--only-failed")
 def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere):
     done = elsewhere.typed("ada", *RESTART, "--connect", "lab", "--because", "try", "--yes")
     assert done.exit_code == 6
-    ((request, by),) = elsewhere.bureau.planner.seen
+    ((request, by),) = elsewhere.bureau.planner.requests
     assert (request.wish, request.connector, request.because, by) == (
         Wish.RESTART_FAILED,
         "orders",
@@ -190,7 +190,7 @@ def test_a_restart_elsewhere_that_is_not_confirmed_leaves_no_plan_to_approve(els
 )
 def test_what_a_restart_elsewhere_cannot_do_is_refused(elsewhere, option, answer):
     done = elsewhere.typed("ada", *RESTART, *option)
-    assert (done.exit_code, elsewhere.bureau.planner.seen) == (2, [])
+    assert (done.exit_code, elsewhere.bureau.planner.requests) == (2, [])
     assert answer in done.stderr
     done = elsewhere.typed("ada", "connectors", "restart", "orders")
     assert done.exit_code == 2
@@ -242,7 +242,7 @@ def test_who_queries_is_who_has_the_token_whatever_is_said(elsewhere):
     assert bob.approve(row.plan_id, row.sha256, "", "yes") == again
     assert ada.abort(row.plan_id, "", "no") == again
     assert ada.resolve(row.plan_id, "", "no") == again
-    (request, by) = elsewhere.bureau.planner.seen[0]
+    (request, by) = elsewhere.bureau.planner.requests[0]
     assert (request.pair, request.because, by) == (WISH.pair, WISH.because, "ada")
 
 

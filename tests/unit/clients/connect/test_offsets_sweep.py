@@ -92,8 +92,8 @@ def test_every_connector_is_answered_once_over_all_workers():
         sweep(one.url, two.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
         assert all(body == f'{{"offsets":"{name}"}}'.encode() for name, body in heard.answers)
-        assert one.asked
-        assert two.asked
+        assert one.requests
+        assert two.requests
 
 
 def test_no_worker_is_queried_more_at_once_than_its_share_and_its_connections_are_retained():
@@ -142,7 +142,7 @@ def test_what_could_not_be_announced_is_not_requested():
 
     with swept() as worker:
         sweep(worker.url).offsets(NAMES, OffsetsSweepListener(announce, heard.take, lambda: False))
-        assert sorted(worker.asked) == heard.names == sorted(NAMES[ANNOUNCEMENT_SIZE_MAX:])
+        assert sorted(worker.requests) == heard.names == sorted(NAMES[ANNOUNCEMENT_SIZE_MAX:])
 
 
 # --- workers in trouble --------------------------------------------------------------------------
@@ -154,8 +154,8 @@ def test_a_worker_that_hangs_delays_its_share_by_one_timeout():
         hanging.answer = hanging.hang
         sweep(hanging.url, other.url, timeout_s=3.0).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
-        assert len(hanging.asked) == REQUESTS_IN_FLIGHT_MAX
-        assert set(hanging.asked) <= set(other.asked)
+        assert len(hanging.requests) == REQUESTS_IN_FLIGHT_MAX
+        assert set(hanging.requests) <= set(other.requests)
 
 
 def test_two_workers_that_hang_are_no_end_either():
@@ -183,7 +183,7 @@ def test_a_worker_in_trouble_is_left_alone_and_the_others_answer(trouble):
         sweep(bad.url, well.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
         # Each of its connections may have been asked once more when the last failure was heard.
-        assert len(bad.asked) <= 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
+        assert len(bad.requests) <= 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
 def test_an_unreachable_worker_is_passed_over():
@@ -196,10 +196,10 @@ def test_an_unreachable_worker_is_passed_over():
 def test_a_worker_that_fails_now_and_then_goes_on_being_queried():
     heard = Heard()
     with swept() as moody, swept() as well:
-        moody.answer = lambda _: (500, b"") if len(moody.asked) % 7 == 0 else (200, offsets())
+        moody.answer = lambda _: (500, b"") if len(moody.requests) % 7 == 0 else (200, offsets())
         sweep(moody.url, well.url).offsets(NAMES, heard.listener)
         assert heard.names == sorted(NAMES)
-        assert len(moody.asked) > 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
+        assert len(moody.requests) > 2 * (FAILURES_IN_A_ROW + REQUESTS_IN_FLIGHT_MAX)
 
 
 def test_a_connection_closed_between_two_questions_is_recreated():
@@ -215,7 +215,7 @@ def test_a_connector_deleted_meanwhile_has_no_answer():
     gone = set(NAMES[::3])
     with swept(lambda name: (404, MISSING) if name in gone else (200, offsets())) as worker:
         sweep(worker.url).offsets(NAMES, heard.listener)
-        assert len(worker.asked) == len(NAMES)
+        assert len(worker.requests) == len(NAMES)
     assert heard.names == sorted(set(NAMES) - gone)
 
 
@@ -224,7 +224,7 @@ def test_workers_without_such_a_path_are_not_requested_everything_and_it_is_no_e
     missing = b'{"error_code":404,"message":"HTTP 404 Not Found"}'
     with swept(lambda _: (404, missing)) as old, swept(lambda _: (404, missing)) as older:
         sweep(old.url, older.url).offsets(NAMES, heard.listener)
-        assert len(old.asked) + len(older.asked) < len(NAMES)
+        assert len(old.requests) + len(older.requests) < len(NAMES)
     assert not heard.answers
 
 
@@ -245,7 +245,7 @@ def test_a_sweep_ends_where_nothing_but_refusals_come(status, body, expected):
     with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
         error = error_of(sweep(no.url, other.url), NAMES)
         assert type(error) is expected
-        assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * REQUESTS_IN_FLIGHT_MAX
+        assert len(no.requests) + len(other.requests) <= REFUSALS_MAX + 2 * REQUESTS_IN_FLIGHT_MAX
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_a_retry_after_beyond_the_bound_is_a_failure_of_that_worker(after, monke
     headers = {} if after is None else {"Retry-After": after}
     with swept(lambda _: (429, b""), headers=headers) as worker:
         assert type(error_of(sweep(worker.url), NAMES)) is TooManyRequests
-        assert len(worker.asked) <= REFUSALS_MAX + REQUESTS_IN_FLIGHT_MAX
+        assert len(worker.requests) <= REFUSALS_MAX + REQUESTS_IN_FLIGHT_MAX
 
 
 @pytest.mark.parametrize(
@@ -374,10 +374,10 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
     class Turn(asyncio.Lock):
         def __init__(self) -> None:
             super().__init__()
-            self.wanted = asyncio.Semaphore(0)
+            self.waiters = asyncio.Semaphore(0)
 
         async def acquire(self) -> Literal[True]:
-            self.wanted.release()
+            self.waiters.release()
             return await super().acquire()
 
     async def read() -> list[bytes]:
@@ -396,7 +396,7 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
             waiting = [asyncio.create_task(request("large")) for _ in range(3)]
             assert await request("small") == offsets()
             for _ in (transaction, *waiting):
-                await transaction.wanted.acquire()
+                await transaction.waiters.acquire()
             assert not any(task.done() for task in waiting)
         async with asyncio.timeout(LATE_S):
             return list(await asyncio.gather(*waiting))
@@ -485,7 +485,7 @@ def test_a_secret_that_cannot_be_read_is_reported_and_no_request_is_sent(tmp_pat
         result = error_of(sweep(worker.url, auth=auth))
         assert type(result) is TargetUnreachable
         assert "auth.bearer_token_file" in result.detail
-        assert not worker.asked
+        assert not worker.requests
 
 
 def test_a_path_before_the_api_is_retained_and_any_name_is_one_segment_of_it():
@@ -530,7 +530,7 @@ def test_without_a_client_certificate_the_worker_refuses(mutual_tls, authority):
     with swept(tls=mutual_tls) as worker:
         error = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
         assert type(error) in {AccessDenied, IncompleteResponse}
-        assert not worker.asked
+        assert not worker.requests
 
 
 def test_a_worker_of_an_unknown_authority_is_not_queried(mutual_tls, tmp_path):
@@ -538,11 +538,11 @@ def test_a_worker_of_an_unknown_authority_is_not_queried(mutual_tls, tmp_path):
         result = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
         assert type(result) is TargetUnreachable
         assert "its certificate is not trusted: " in result.detail
-        assert not worker.asked
+        assert not worker.requests
 
 
 def test_a_worker_with_anothers_name_is_not_queried(mutual_tls, authority):
     with swept(tls=mutual_tls) as worker:
         url = worker.url.replace("127.0.0.1", "127.0.0.2")
         assert type(error_of(sweep(url, tls=Tls(ca_file=authority.ca)))) is TargetUnreachable
-        assert not worker.asked
+        assert not worker.requests

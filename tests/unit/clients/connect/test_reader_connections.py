@@ -332,10 +332,10 @@ REBALANCE = (
 class World:
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.asked = []
+        self.requests = []
 
     def exchange(self, method, url, path, body, timeout_s):
-        self.asked.append((method, url, path, body, timeout_s))
+        self.requests.append((method, url, path, body, timeout_s))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -356,7 +356,7 @@ def test_a_world_in_memory_is_queried_as_a_worker_is():
     assert writer(world).send("PATCH", "/connectors/a%2Fb/offsets", b"[]") == ConnectReply(
         200, "done"
     )
-    assert world.asked == [
+    assert world.requests == [
         ("GET", URLS[0], "/connectors/a%2Fb/offsets", None, 10.0),
         ("PATCH", URLS[0], "/connectors/a%2Fb/offsets", b"[]", TIMEOUT_S),
     ]
@@ -365,7 +365,7 @@ def test_a_world_in_memory_is_queried_as_a_worker_is():
 def test_the_next_worker_is_queried_where_there_is_no_connection():
     world = World(httpx.ConnectError("refused"), (204, b""))
     assert writer(world).send("PUT", "/connectors/c/stop").status == 204
-    assert [url for _, url, *_ in world.asked] == list(URLS)
+    assert [url for _, url, *_ in world.requests] == list(URLS)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_a_change_whose_answer_is_lost_is_not_repeated_at_the_next_worker(raised
     world = World(raised)
     with pytest.raises(meant):
         writer(world).send("PUT", "/connectors/c/stop")
-    assert len(world.asked) == 1
+    assert len(world.requests) == 1
 
 
 def test_errors_of_a_world_are_those_of_a_socket():

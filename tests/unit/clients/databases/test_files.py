@@ -16,8 +16,8 @@ from offsetwatch.model.source_ends import FileState, SourceEndRequest
 
 
 def read(name: str, **settings: Any) -> FileState:
-    given = {"name": "files", "kind": "file", "connectors": [{"connect": "lab"}], **settings}
-    reader = FileReader(Source.model_validate(given))
+    fields = {"name": "files", "kind": "file", "connectors": [{"connect": "lab"}], **settings}
+    reader = FileReader(Source.model_validate(fields))
     state = reader.read(SourceEndRequest("files", files=(name,))).files[name]
     reader.close()
     return state

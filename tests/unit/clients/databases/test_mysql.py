@@ -52,8 +52,8 @@ MYSQL = {
 
 
 def source(**settings: Any) -> Source:
-    given = {"name": "books", "kind": "mysql", "connectors": [{"connect": "lab"}], "host": "db"}
-    return Source.model_validate({**given, **settings})
+    fields = {"name": "books", "kind": "mysql", "connectors": [{"connect": "lab"}], "host": "db"}
+    return Source.model_validate({**fields, **settings})
 
 
 class FakeConnection:

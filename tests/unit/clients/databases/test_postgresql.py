@@ -33,8 +33,8 @@ PRIMARY = [(False, "shop", Decimal(0x01000010), "0000000300000000000000AB")]
 
 
 def source(**settings: Any) -> Source:
-    given = {"name": "shop", "kind": "postgresql", "connectors": [{"connect": "lab"}]}
-    return Source.model_validate({**given, **settings})
+    fields = {"name": "shop", "kind": "postgresql", "connectors": [{"connect": "lab"}]}
+    return Source.model_validate({**fields, **settings})
 
 
 class FakeConnection:

@@ -41,8 +41,8 @@ def database(tmp_path: Path) -> Path:
 
 
 def source(dsn: str, **settings: Any) -> Source:
-    given = {"name": "shop", "kind": "sql", "connectors": [{"connect": "lab"}], "dsn": dsn}
-    return Source.model_validate({**given, **settings})
+    fields = {"name": "shop", "kind": "sql", "connectors": [{"connect": "lab"}], "dsn": dsn}
+    return Source.model_validate({**fields, **settings})
 
 
 def request(*columns: tuple[str, str]) -> SourceEndRequest:

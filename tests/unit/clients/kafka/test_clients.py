@@ -92,9 +92,9 @@ def test_topics_come_with_their_partitions_and_the_brokers_addresses(broker):
     assert brokers == {broker.bootstrap}
 
 
-@pytest.mark.parametrize("asked_at_once", [1, 3, 1000])
-def test_bounds_leave_out_partitions_that_do_not_exist(broker, monkeypatch, asked_at_once):
-    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", asked_at_once)
+@pytest.mark.parametrize("partitions_per_request", [1, 3, 1000])
+def test_bounds_leave_out_partitions_that_do_not_exist(broker, monkeypatch, partitions_per_request):
+    monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", partitions_per_request)
     numbers = [TopicPartition("numbers", number) for number in (0, 1, 2, 99)]
     for stable in (True, False):
         assert broker.admin().bounds(numbers, stable=stable) == {

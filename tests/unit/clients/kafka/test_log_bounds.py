@@ -34,7 +34,7 @@ class Cluster:
     def __init__(self) -> None:
         self.ends = {HERE: 7, THERE: 9}
         self.leaderless: set[TopicPartition] = set()
-        self.asked: list[list[TopicPartition]] = []
+        self.requests: list[list[TopicPartition]] = []
         self.offsets: list[int] = []
         self.described = 0
         self.levels: list[str] = []
@@ -46,7 +46,7 @@ class Cluster:
 
     def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
         partition = [TopicPartition(item.topic, item.partition) for item in expected]
-        self.asked.append(partition)
+        self.requests.append(partition)
         self.offsets += {item.offset for item in expected}
         self.patience.append(timeout)
         if self.leaderless & set(partition):
@@ -88,7 +88,7 @@ def readers(cluster: Cluster) -> LogBoundsReader:
 def test_a_partition_without_a_leader_does_not_hold_up_the_others(cluster, readers):
     cluster.leaderless = {THERE}
     assert cluster.request(readers, HERE, THERE) == [7, LeaderNotAvailable]
-    assert cluster.asked == [[HERE, THERE], [HERE]]
+    assert cluster.requests == [[HERE, THERE], [HERE]]
 
 
 def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, readers):
@@ -100,9 +100,9 @@ def test_who_is_slow_is_given_all_the_time_there_is_the_second_time(cluster, rea
 def test_a_partition_without_a_leader_is_waited_for_once(cluster, readers):
     cluster.leaderless = {THERE}
     cluster.request(readers, HERE, THERE)
-    cluster.asked.clear()
+    cluster.requests.clear()
     assert cluster.request(readers, HERE, THERE) == [7, LeaderNotAvailable]
-    assert cluster.asked == [[HERE]]
+    assert cluster.requests == [[HERE]]
 
 
 def test_a_partition_with_a_leader_again_is_requested_and_described_no_more(cluster, readers):
@@ -135,7 +135,7 @@ def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
 ):
     monkeypatch.setattr(log_bounds, "PARTITIONS_PER_REQUEST", 2)
     assert cluster.request(readers, THERE, GONE, HERE) == [9, NotFound, 7]
-    assert cluster.asked == [[THERE, GONE], [HERE]]
+    assert cluster.requests == [[THERE, GONE], [HERE]]
 
 
 def test_there_is_one_client_for_each_isolation_level(cluster, readers):
@@ -174,7 +174,7 @@ def test_other_partitions_or_another_offset_are_another_question(cluster, reader
     if isinstance(request, list):
         request.pop()
     readers.request(request, LATEST, committed=False)
-    assert cluster.asked == [
+    assert cluster.requests == [
         [HERE, THERE],
         [HERE, THERE],
         [THERE],
@@ -195,9 +195,9 @@ def test_who_is_led_is_requested_and_who_is_not_has_no_answer_in_any_order(clust
 
 def sizes(cluster: Cluster, readers: LogBoundsReader, *partitions: TopicPartition) -> list[int]:
     """Of the questions of one round."""
-    cluster.asked.clear()
+    cluster.requests.clear()
     readers.request(partitions, LATEST, committed=False)
-    return [len(partition) for partition in cluster.asked]
+    return [len(partition) for partition in cluster.requests]
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_a_round_that_took_too_long_is_not_requested_in_the_same_way_again(
     ask, partitions = cluster.offsets_for_times, (HERE, THERE, HERE, THERE)
 
     def late(expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
-        if len(cluster.asked) == 2:
+        if len(cluster.requests) == 2:
             raise ck.KafkaException(TIMED_OUT)
         return ask(expected, timeout)
 
@@ -292,7 +292,7 @@ class PartlyRefused(Cluster):
 
     def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
         partition = [TopicPartition(item.topic, item.partition) for item in expected]
-        self.asked.append(partition)
+        self.requests.append(partition)
         error = ck.KafkaError(self.code)
         if self.whole and self.odd & set(partition):
             raise ck.KafkaException(error)
@@ -325,11 +325,11 @@ def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apa
         assert {
             partition for partition, report in zip(MANY, answer, strict=True) if report != 7
         } == ODD
-    first = len(cluster.asked)
-    cluster.asked.clear()
+    first = len(cluster.requests)
+    cluster.requests.clear()
     readers.request(MANY, LATEST, committed=False)
-    assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_PER_REQUEST < first
-    assert not any(ODD & set(partition) for partition in cluster.asked)
+    assert len(cluster.requests) == len(MANY) / log_bounds.PARTITIONS_PER_REQUEST < first
+    assert not any(ODD & set(partition) for partition in cluster.requests)
 
 
 def test_what_was_left_apart_is_requested_again_after_a_while(monkeypatch):
@@ -349,7 +349,7 @@ def test_where_everything_is_refused_the_questions_are_bounded():
     )
     assert {type(report) for report in answer} == {AccessDenied}
     batches = len(MANY) / log_bounds.PARTITIONS_PER_REQUEST
-    assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
+    assert len(cluster.requests) <= batches + 2 * log_bounds.SPLITS_MAX
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_what_is_true_of_the_cluster_is_queried_once(code):
     cluster = PartlyRefused(code, whole=True)
     with pytest.raises(ck.KafkaException):
         LogBoundsReader("west", {}, cluster.build_consumer).request(MANY, LATEST, committed=False)
-    assert len(cluster.asked) == 1
+    assert len(cluster.requests) == 1
 
 
 class Hanging(Cluster):
@@ -375,7 +375,7 @@ class Hanging(Cluster):
         self.ends = dict.fromkeys(MANY, 7)
 
     def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
-        self.asked.append(
+        self.requests.append(
             [TopicPartition(partition.topic, partition.partition) for partition in expected]
         )
         if any(partition.partition % 2 for partition in expected):

@@ -137,14 +137,14 @@ class _Group:
 class _Client:
     """librdkafka's admin client: what it says of groups of consumers, and of any group."""
 
-    asked: dict[str, _TimedAnswers]
+    answers: dict[str, _TimedAnswers]
     listed: list[_Group] = field(default_factory=list)
 
     def describe_consumer_groups(self, groups, **_more):
-        return {group: self.asked[group] for group in groups}
+        return {group: self.answers[group] for group in groups}
 
     def describe_topics(self, topics, **_more):
-        return {topic: self.asked[topic] for topic in topics.topic_names}
+        return {topic: self.answers[topic] for topic in topics.topic_names}
 
     def list_groups(self, group, timeout):
         return self.listed
@@ -239,4 +239,4 @@ def test_each_question_to_a_coordinator_is_queried_by_a_client_of_its_own(monkey
     monkeypatch.setattr(ck_admin, "AdminClient", client)
     admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
     assert (admin.members("connect"), admin.members("connect")) == ((), ())
-    assert [len(item.asked["connect"].waits) for item in built] == [0, 1, 1]
+    assert [len(item.answers["connect"].waits) for item in built] == [0, 1, 1]

@@ -23,17 +23,17 @@ class Log:
 
     deadly   bad batches that end the process which takes them from the broker
     before   how many children, in turn, die before they tell of the batch in front of such a one
-    asked    what children were asked for
+    ranges   what children were asked for
     """
 
     def __init__(self, *, bad: int = BATCHES, deadly: bool = True, before: int = 0) -> None:
-        self.asked: list[ChecksumRange] = []
+        self.ranges: list[ChecksumRange] = []
         self._bad = bad
         self._deadly = deadly
         self._before = before
 
     def read(self, expected: ChecksumRange) -> ChecksumChildResult:
-        self.asked.append(expected)
+        self.ranges.append(expected)
         start, end, alone = expected
         assert not alone or end == start + 1
         dies_before = self._deadly and self._before and end == self._bad
@@ -68,19 +68,19 @@ def test_a_place_where_a_child_died_once_is_requested_alone_and_the_rest_is_read
     assert verify_range(log.read, 0, 8) == ChecksumResult(4, corrupt=True)
     alone = [ChecksumRange(4, 5, alone=True)] * (CHILD_DEATHS_MAX - 1)
     there = ChecksumRange(3, 4, alone=True)
-    assert log.asked == [ChecksumRange(0, 8), there, ChecksumRange(4, 8), *alone]
+    assert log.ranges == [ChecksumRange(0, 8), there, ChecksumRange(4, 8), *alone]
 
 
 def test_a_sound_unread_range_is_read_once():
     log = Log()
     assert verify_range(log.read, 2, 6) == ChecksumResult(6, corrupt=False)
-    assert log.asked == [ChecksumRange(2, 6)]
+    assert log.ranges == [ChecksumRange(2, 6)]
 
 
 def test_nothing_is_read_of_nothing():
     log = Log()
     assert verify_range(log.read, 3, 3) == ChecksumResult(3, corrupt=False)
-    assert log.asked == []
+    assert log.ranges == []
 
 
 @pytest.mark.parametrize("alone", [False, True])
@@ -96,4 +96,4 @@ def test_what_a_child_could_not_say_is_not_held_against_the_batch(alone):
 def test_a_bad_batch_that_a_child_reports_is_believed_at_once():
     log = Log(bad=3, deadly=False)
     assert verify_range(log.read, 0, 8) == ChecksumResult(3, corrupt=True)
-    assert len(log.asked) == 1
+    assert len(log.ranges) == 1

@@ -29,8 +29,8 @@ from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
 from tests.unit.judge.observed_rewinds import MM2, copied, counted
-from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 from tests.unit.judge.test_input_visibility import FILES as LISTED
+from tests.unit.judge.test_input_visibility import GROUPS_INPUT, REST, heard
 
 BAD = "org.example.Bad in Files.poll"
 BAD_ELSEWHERE = "org.example.Bad in Files.commit"
@@ -71,18 +71,20 @@ class Watching:
 
     def __init__(self) -> None:
         self.failures = FailureTracker()
-        self.seen: Snapshot = EMPTY_SNAPSHOT
+        self.snapshot: Snapshot = EMPTY_SNAPSHOT
 
     def observe(
         self,
         moment: float,
         *connectors: ConnectorView,
-        told: tuple[StateHistory, ...] = (),
+        histories: tuple[StateHistory, ...] = (),
         positions: Mapping[str, str] | None = None,
         listed: Mapping[str, frozenset[str]] | None = None,
     ) -> tuple[FailureRun, ...]:
         """As the judge does: first whose positions are wanted, then what happened."""
-        self.seen = replace(EMPTY_SNAPSHOT, at=moment, connectors=connectors, histories=told)
+        self.snapshot = replace(
+            EMPTY_SNAPSHOT, at=moment, connectors=connectors, histories=histories
+        )
         return self.again(moment, positions=positions, listed=listed)
 
     def again(
@@ -93,10 +95,10 @@ class Watching:
         listed: Mapping[str, frozenset[str]] | None = None,
     ) -> tuple[FailureRun, ...]:
         """The very same states, later."""
-        self.seen = replace(self.seen, at=moment)
-        self.failures.list_failing(self.seen)
+        self.snapshot = replace(self.snapshot, at=moment)
+        self.failures.list_failing(self.snapshot)
         stand = {} if positions is None else {("lab", "files"): positions}
-        self.failures.observe(self.seen, listed or {}, stand, PATIENCE_S)
+        self.failures.observe(self.snapshot, listed or {}, stand, PATIENCE_S)
         return self.failures.runs()
 
     def fail(self, moment: float, times: int, *, positions: Mapping[str, str]) -> None:
@@ -210,8 +212,8 @@ def test_tasks_that_fail_alike_share_what_is_retained_of_it(watching):
     for at in (100.0, 110.0):
         runs = watching.observe(at, failing, positions={"a": "1", "b": "2"})
         assert len({id(run.same) for run in runs}) == len({id(run.kind) for run in runs}) == 1
-        kept = [history.run for history in watching.failures.of.values()]
-        assert len({id(run.same) for run in kept}) == 1
+        runs = [history.run for history in watching.failures.of.values()]
+        assert len({id(run.same) for run in runs}) == 1
 
 
 def test_no_more_restarts_are_kept_than_that(watching):
@@ -295,9 +297,9 @@ def test_who_moves_on_everywhere_while_it_runs_is_over_it(watching):
 
 def test_who_had_moved_on_when_it_fails_again_begins_again(watching):
     report = history(change(1.0, "failed"))
-    watching.observe(1.0, told=(report,), positions={"a": "1"})
+    watching.observe(1.0, histories=(report,), positions={"a": "1"})
     report = history(*report.changes, change(2.0, "running"), change(3.0, "failed"))
-    (run,) = watching.observe(3.0, told=(report,), positions={"a": "2"})
+    (run,) = watching.observe(3.0, histories=(report,), positions={"a": "2"})
     assert (run.count, run.first_at, run.same) == (1, 3.0, (("a", "2"),))
 
 
@@ -350,22 +352,24 @@ def test_of_very_many_places_some_are_enough(watching):
 
 def test_what_a_status_topic_reports_is_not_reported_by_polls_as_well(watching):
     report = history(change(1.0, "running"))
-    assert watching.observe(2.0, polled(task("failed")), told=(report,)) == ()
-    (run,) = watching.observe(3.0, polled(task("failed"), task("failed", number=1)), told=(report,))
+    assert watching.observe(2.0, polled(task("failed")), histories=(report,)) == ()
+    (run,) = watching.observe(
+        3.0, polled(task("failed"), task("failed", number=1)), histories=(report,)
+    )
     assert run.task == 1
 
 
 def test_a_connectors_own_history_is_of_no_task(watching):
-    (run,) = watching.observe(2.0, told=(history(change(1.0, "failed"), number=None),))
+    (run,) = watching.observe(2.0, histories=(history(change(1.0, "failed"), number=None),))
     assert (run.task, run.first_at) == (None, 1.0)
     assert ("lab", "files", CONNECTOR_TASK_NUMBER) in watching.failures.of
 
 
 def test_a_failure_between_two_polls_is_missed_by_polls_and_reported_by_a_status_topic(watching):
     changes = [change(1.0, "failed")]
-    watching.observe(1.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    watching.observe(1.0, polled(), histories=(history(*changes),), positions={"a": "1"})
     changes += [change(2.0, "running"), change(3.0, "failed"), change(4.0, "running")]
-    (run,) = watching.observe(5.0, polled(), told=(history(*changes),), positions={"a": "1"})
+    (run,) = watching.observe(5.0, polled(), histories=(history(*changes),), positions={"a": "1"})
     assert (run.count, run.restarts, run.last_at) == (2, 1, 3.0)
 
 
@@ -373,57 +377,57 @@ def test_new_changes_are_observed_although_the_list_of_connectors_is_the_very_sa
     listed = (polled(task("running")),)
     for number, state in enumerate(("running", "failed")):
         reports = (history(change(float(number + 1), state)),)
-        watching.seen = replace(EMPTY_SNAPSHOT, at=9.0, connectors=listed, histories=reports)
+        watching.snapshot = replace(EMPTY_SNAPSHOT, at=9.0, connectors=listed, histories=reports)
         runs = watching.again(9.0)
     assert len(runs) == 1
 
 
 def test_of_a_history_observed_first_only_the_newest_counts(watching):
     changes = (change(2.0, "failed"), change(3.0, "running"))
-    assert watching.observe(9.0, told=(history(*changes),)) == ()
+    assert watching.observe(9.0, histories=(history(*changes),)) == ()
     changes += (change(10.0, "failed"), change(11.0, "running"), change(12.0, "failed"))
-    (run,) = Watching().observe(13.0, told=(history(*changes),))
+    (run,) = Watching().observe(13.0, histories=(history(*changes),))
     assert (run.count, run.first_at) == (1, 12.0)
 
 
 def test_a_change_is_taken_in_once(watching):
     changes = [change(1.0, "running"), change(2.0, "failed")]
-    watching.observe(3.0, told=(history(*changes[:1]),))
-    watching.observe(3.0, told=(history(*changes),))
-    (run,) = watching.observe(4.0, told=(history(*changes),))
+    watching.observe(3.0, histories=(history(*changes[:1]),))
+    watching.observe(3.0, histories=(history(*changes),))
+    (run,) = watching.observe(4.0, histories=(history(*changes),))
     assert (run.count, run.restarts) == (1, 0)
 
 
 def test_of_two_changes_at_one_moment_the_state_reports_which_was_taken_in(watching):
     changes = [change(5.0, "failed"), change(5.0, "running")]
-    watching.observe(5.0, told=(history(*changes[:1]),))
+    watching.observe(5.0, histories=(history(*changes[:1]),))
     changes.append(change(5.0, "failed"))
-    (run,) = watching.observe(6.0, told=(history(*changes),))
+    (run,) = watching.observe(6.0, histories=(history(*changes),))
     # The newest "failed" of that moment is the one that was taken in: nothing came after it.
     assert (run.count, run.restarts) == (1, 0)
 
 
 def test_what_came_at_the_moment_of_the_last_one_is_taken_in(watching):
     changes = [change(3.0, "running"), change(5.0, "failed"), change(5.0, "running")]
-    watching.observe(5.0, told=(history(*changes[:1]),))
-    watching.observe(5.0, told=(history(*changes[:2]),))
-    watching.observe(6.0, told=(history(*changes),))
+    watching.observe(5.0, histories=(history(*changes[:1]),))
+    watching.observe(5.0, histories=(history(*changes[:2]),))
+    watching.observe(6.0, histories=(history(*changes),))
     assert list(watching.failures.of[FILES].restarts) == [5.0]
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock(watching, skew_s):
     """Another worker starts the task than the one on which it failed."""
-    watching.observe(5.0, told=(history(change(5.0, "failed")),))
+    watching.observe(5.0, histories=(history(change(5.0, "failed")),))
     changes = (change(5.0, "failed"), change(5.0 + skew_s, "restarting"))
-    watching.observe(5.0, told=(history(*changes),))
+    watching.observe(5.0, histories=(history(*changes),))
     changes += (change(6.0, "failed"), change(6.0 + skew_s, "restarting"))
-    (run,) = watching.observe(7.0, told=(history(*changes),))
+    (run,) = watching.observe(7.0, histories=(history(*changes),))
     assert (run.first_at, run.last_at, run.restarts, run.read_at) == (5.0, 6.0, 1, 7.0)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
     changes += (change(8.0, "failed"),)
-    (run,) = later.observe(9.0, told=(history(*changes),))
+    (run,) = later.observe(9.0, histories=(history(*changes),))
     assert (run.count, run.restarts, run.read_at) == (3, 2, 9.0)
 
 
@@ -431,12 +435,12 @@ def test_restarts_between_failures_are_counted_by_their_order_and_not_by_a_clock
 def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
     """A window of restarts is compared with now: the worker's clock has no part in that."""
     changes = [change(10_000.0 + skew_s, "failed")]
-    watching.observe(10_000.0, told=(history(*changes),))
+    watching.observe(10_000.0, histories=(history(*changes),))
     for seconds in (10_060.0, 10_120.0):
         changes += [change(seconds + skew_s, "running")]
-        watching.observe(seconds, told=(history(*changes),))
+        watching.observe(seconds, histories=(history(*changes),))
         changes += [change(seconds + 1 + skew_s, "failed")]
-        watching.observe(seconds + 1, told=(history(*changes),))
+        watching.observe(seconds + 1, histories=(history(*changes),))
     restarts = watching.failures.of[FILES].restarts
     assert all(
         0 <= offset - moment <= 60
@@ -448,11 +452,11 @@ def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
 def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching, skew_s):
     """The task fails on two workers."""
     changes = [change(10_000.0, "failed")]
-    watching.observe(10_000.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(10_000.0, histories=(history(*changes),), positions=STANDS)
     changes += [change(10_059.0 + skew_s, "running")]
-    watching.observe(10_059.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(10_059.0, histories=(history(*changes),), positions=STANDS)
     changes += [change(10_060.0 + skew_s, "failed")]
-    (run,) = watching.observe(10_060.0, told=(history(*changes),), positions=STANDS)
+    (run,) = watching.observe(10_060.0, histories=(history(*changes),), positions=STANDS)
     assert (run.count, run.begun_by) == (2, 10_000.0)
     assert run.lasted_s is not None
     assert 59.0 <= run.lasted_s <= 60.0
@@ -461,11 +465,11 @@ def test_a_run_lasts_from_its_first_to_its_newest_failure_by_our_clock(watching,
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_run_without_observations_lasts_no_longer_than_is_certain(watching, skew_s):
     changes = (change(9_000.0, "failed"),)
-    watching.observe(9_000.0, told=(history(*changes),), positions=STANDS)
+    watching.observe(9_000.0, histories=(history(*changes),), positions=STANDS)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
     changes += (change(9_990.0 + skew_s, "running"), change(10_000.0 + skew_s, "failed"))
-    (run,) = later.observe(20_000.0, told=(history(*changes),), positions=STANDS)
+    (run,) = later.observe(20_000.0, histories=(history(*changes),), positions=STANDS)
     assert (run.count, run.read_at) == (2, 20_000.0)
     assert run.lasted_s is not None
     assert 0.0 <= run.lasted_s <= 1_000.0
@@ -474,21 +478,21 @@ def test_a_run_without_observations_lasts_no_longer_than_is_certain(watching, sk
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_restart_without_observations_is_as_old_as_it_may_be(watching, skew_s):
     changes = [change(9_000.0 + skew_s, "failed")]
-    watching.observe(9_000.0, told=(history(*changes),))
+    watching.observe(9_000.0, histories=(history(*changes),))
     report = watching.failures.remembered()
     for read_at, moment in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
         later = Watching()
         later.failures.recall(report)
-        later.observe(read_at, told=(history(*changes, change(moment + skew_s, "running")),))
+        later.observe(read_at, histories=(history(*changes, change(moment + skew_s, "running")),))
         (restart,) = later.failures.of[FILES].restarts
         assert 9_000.0 <= restart <= moment
 
 
 def test_a_restart_while_the_history_could_not_be_read_is_as_old_as_it_may_be(watching):
     changes = (change(9_000.0, "failed"), change(9_500.0 + 600.0, "running"))
-    watching.observe(9_000.0, told=(history(*changes[:1]),))
+    watching.observe(9_000.0, histories=(history(*changes[:1]),))
     watching.observe(9_100.0)
-    watching.observe(20_000.0, told=(history(*changes),))
+    watching.observe(20_000.0, histories=(history(*changes),))
     assert list(watching.failures.of[FILES].restarts) == [9_500.0]
 
 
@@ -502,11 +506,13 @@ def test_restarts_before_the_first_failure_of_a_run_are_not_counted_with_it(watc
 
 def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
     """In the order of the log: the clock of the worker that said `failed` is behind."""
-    watching.observe(1.0, told=(history(change(3.0, "running")),))
+    watching.observe(1.0, histories=(history(change(3.0, "running")),))
     newer = (change(2.0, "failed"), change(4.0, "unassigned"))
-    (run,) = watching.observe(5.0, told=(history(*newer),))
+    (run,) = watching.observe(5.0, histories=(history(*newer),))
     assert (run.count, run.first_at) == (1, 2.0)
-    (run,) = watching.observe(6.0, told=(history(change(5.0, "failed"), change(6.0, "running")),))
+    (run,) = watching.observe(
+        6.0, histories=(history(change(5.0, "failed"), change(6.0, "running")),)
+    )
     assert (run.count, run.first_at) == (2, 2.0)
 
 
@@ -514,7 +520,7 @@ def test_of_a_history_that_has_let_go_of_the_last_one_all_counts(watching):
 
 
 def test_positions_are_requested_of_failing_connectors_alone(watching):
-    watching.seen = replace(
+    watching.snapshot = replace(
         EMPTY_SNAPSHOT,
         at=1.0,
         connectors=(polled(task("failed")), polled(task("running"), name="well")),
@@ -524,17 +530,17 @@ def test_positions_are_requested_of_failing_connectors_alone(watching):
         ),
     )
     expected = {("lab", "files"), ("lab", "lately")}
-    assert watching.failures.list_failing(watching.seen) == expected
+    assert watching.failures.list_failing(watching.snapshot) == expected
     watching.again(1.0)
-    assert watching.failures.list_failing(watching.seen) == expected
+    assert watching.failures.list_failing(watching.snapshot) == expected
 
 
 def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
     watching.observe(1.0, polled(task("failed")))
     watching.observe(2.0, polled(task("running")))
-    assert watching.failures.list_failing(watching.seen) == {("lab", "files")}
+    assert watching.failures.list_failing(watching.snapshot) == {("lab", "files")}
     watching.again(2.0 + PATIENCE_S)
-    assert watching.failures.list_failing(watching.seen) == frozenset()
+    assert watching.failures.list_failing(watching.snapshot) == frozenset()
 
 
 # --- what survives a restart ---------------------------------------------------------------------
@@ -552,11 +558,11 @@ def test_a_run_goes_on_after_a_restart_of_ours(watching):
 
 def test_a_change_that_an_earlier_process_took_in_is_not_taken_in_again(watching):
     changes = (change(1.0, "failed"), change(2.0, "running"))
-    watching.observe(1.0, told=(history(*changes[:1]),))
-    watching.observe(2.0, told=(history(*changes),))
+    watching.observe(1.0, histories=(history(*changes[:1]),))
+    watching.observe(2.0, histories=(history(*changes),))
     later = Watching()
     later.failures.recall(watching.failures.remembered())
-    (run,) = later.observe(3.0, told=(history(*changes),))
+    (run,) = later.observe(3.0, histories=(history(*changes),))
     assert (run.count, run.restarts) == (1, 0)
     assert len(later.failures.of[FILES].restarts) == 1
 
@@ -566,7 +572,7 @@ def test_what_only_polls_report_is_urgent_until_it_is_remembered(watching):
     for moment, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
         assert watching.failures.urgent
         watching.failures.remembered()
-        watching.observe(moment - 2, watching.seen.connectors[0], positions=STANDS)
+        watching.observe(moment - 2, watching.snapshot.connectors[0], positions=STANDS)
         assert not watching.failures.urgent
         watching.observe(moment, polled(task(state)), positions=STANDS)
     later = Watching()
@@ -617,7 +623,7 @@ def runs_of(watching: Watching, *changes: StateChange) -> tuple[FailureRun, ...]
     results: tuple[FailureRun, ...] = ()
     for number, last in enumerate(changes, 1):
         reports = (history(*changes[:number]),)
-        results = watching.observe(last.at, polled(), told=reports, positions=STANDS)
+        results = watching.observe(last.at, polled(), histories=reports, positions=STANDS)
     return results
 
 
@@ -633,7 +639,7 @@ def test_a_failure_whose_status_was_lost_is_the_same_over_a_restart(watching):
     other = Watching()
     other.failures.recall(watching.failures.remembered())
     reports = (history(first, LOST, again),)
-    (run,) = other.observe(120.0, polled(), told=reports, positions=STANDS)
+    (run,) = other.observe(120.0, polled(), histories=reports, positions=STANDS)
     assert run.count == 1
 
 
@@ -670,7 +676,7 @@ def test_what_came_after_a_change_that_is_compacted_away_is_news_by_any_clock(wa
     """The task failed again on another worker, and compaction left that alone."""
     runs_of(watching, said(1000.0, "failed"), said(1010.0, "running"))
     again = said(1020.0 + skew_s, "failed", worker="b:8083")
-    (run,) = watching.observe(1020.0, polled(), told=(history(again),), positions=STANDS)
+    (run,) = watching.observe(1020.0, polled(), histories=(history(again),), positions=STANDS)
     assert run.count == 2
 
 
@@ -684,13 +690,13 @@ READ = tuple(
 
 def test_what_a_sink_has_committed_is_reported_by_topic_and_partition():
     snapshot = replace(
-        EMPTY_SNAPSHOT, connectors=(SINK,), inputs=(REST, ASKED), sink_partitions=READ
+        EMPTY_SNAPSHOT, connectors=(SINK,), inputs=(REST, GROUPS_INPUT), sink_partitions=READ
     )
     visibility = InputVisibility(snapshot)
     assert find_positions(visibility, [("lab", "out")]) == {
         ("lab", "out"): {"orders-2": "20", "orders-1": "10"}
     }
-    unavailable = replace(snapshot, inputs=(REST, heard(ASKED.id, live=False)))
+    unavailable = replace(snapshot, inputs=(REST, heard(GROUPS_INPUT.id, live=False)))
     assert find_positions(InputVisibility(unavailable), [("lab", "out")]) == {}
 
 
@@ -719,13 +725,13 @@ def restarted(watching: Watching) -> Watching:
 
 def test_every_failure_is_urgent_until_it_was_remembered():
     watching = Watching()
-    watching.observe(110, told=(history(change(100, "failed")),))
+    watching.observe(110, histories=(history(change(100, "failed")),))
     assert watching.failures.urgent
     watching.failures.remembered()
-    watching.observe(130, told=(history(change(100, "failed"), change(120, "running")),))
+    watching.observe(130, histories=(history(change(100, "failed"), change(120, "running")),))
     assert not watching.failures.urgent
     changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
-    watching.observe(150, told=(history(*changes),))
+    watching.observe(150, histories=(history(*changes),))
     assert watching.failures.urgent
     watching.failures.remembered()
     watching.again(160)
@@ -735,17 +741,17 @@ def test_every_failure_is_urgent_until_it_was_remembered():
 def test_a_failure_that_polls_show_before_the_topic_is_counted_once():
     """After a restart the list is there before the status topic was read to its end."""
     watching, positions = Watching(), {"a": "1"}
-    watching.observe(110, told=(history(change(100, "failed")),), positions=positions)
+    watching.observe(110, histories=(history(change(100, "failed")),), positions=positions)
     after = restarted(watching)
     (run,) = after.observe(210, polled(task("failed", WORSE)), positions=positions)
     assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 210)
     after = restarted(after)
     changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
-    (run,) = after.observe(220, told=(history(*changes),), positions=positions)
+    (run,) = after.observe(220, histories=(history(*changes),), positions=positions)
     assert (run.kind, run.count, run.first_at, run.restarts) == ("org.example.Worse", 1, 140, 0)
     (run,) = after.observe(
         260,
-        told=(history(*changes, change(240, "running"), change(250, "failed", WORSE)),),
+        histories=(history(*changes, change(240, "running"), change(250, "failed", WORSE)),),
         positions=positions,
     )
     assert (run.count, run.first_at, run.restarts) == (2, 140, 1)
@@ -754,18 +760,18 @@ def test_a_failure_that_polls_show_before_the_topic_is_counted_once():
 def test_restarts_that_polls_show_while_the_topic_is_not_followed_are_not_counted_twice():
     watching, positions = Watching(), {"a": "1"}
     changes = [change(100, "failed")]
-    watching.observe(110, told=(history(*changes),), positions=positions)
+    watching.observe(110, histories=(history(*changes),), positions=positions)
     watching.observe(130, polled(task("running")), positions=positions)
     (run,) = watching.observe(150, polled(task("failed")), positions=positions)
     assert (run.count, run.restarts) == (2, 1)
     changes += [change(120, "running"), change(140, "failed")]
-    (run,) = watching.observe(160, told=(history(*changes),), positions=positions)
+    (run,) = watching.observe(160, histories=(history(*changes),), positions=positions)
     assert (run.count, run.restarts, run.first_at, run.last_at) == (2, 1, 100, 140)
 
 
 def test_what_polls_show_counts_while_the_topic_stays_away():
     watching, positions = Watching(), {"a": "1"}
-    watching.observe(110, told=(history(change(100, "failed")),), positions=positions)
+    watching.observe(110, histories=(history(change(100, "failed")),), positions=positions)
     for moment in (130, 160):
         watching.observe(moment, polled(task("running")), positions=positions)
         runs = watching.observe(moment + 20, polled(task("failed")), positions=positions)

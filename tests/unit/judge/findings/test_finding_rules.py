@@ -171,7 +171,7 @@ def a_task_fails_and_gets_on() -> Play:
     return play
 
 
-def a_sink_is_left_behind() -> Play:
+def a_sink_falls_below_the_log_start() -> Play:
     play = sunk(log_start=15)
     play.run(2)
     return play
@@ -308,7 +308,7 @@ def test_offsets_that_the_class_of_a_new_connector_never_looks_up_are_not_gone_o
     assert play.names() == []
 
 
-def offsets_are_left_behind() -> Play:
+def a_new_connector_has_old_offsets() -> Play:
     own = source("files", dedicated_offsets_topic="own")
     play = filed()
     play.world.listed(own)
@@ -634,7 +634,7 @@ FOUND = [
     (6, a_task_has_failed, FindingName.TASK_FAILED),
     (7, a_task_fails_at_one_position, FindingName.POISON_SUSPECTED),
     (8, a_task_fails_and_gets_on, FindingName.RESTART_LOOP),
-    (9, a_sink_is_left_behind, FindingName.SINK_BELOW_LOG_START),
+    (9, a_sink_falls_below_the_log_start, FindingName.SINK_BELOW_LOG_START),
     (10, retention_comes_near, FindingName.MM2_RETENTION_NEAR),
     (11, records_are_lost, FindingName.MM2_RECORDS_LOST),
     (12, a_topic_is_another_one, FindingName.MM2_TOPIC_RECREATED),
@@ -647,7 +647,7 @@ FOUND = [
     (15, there_is_no_sync_of_what_is_copied, FindingName.HALF_RESET),
     (16, a_connector_is_recreated, FindingName.REMNANT_OFFSETS),
     (16, a_connector_is_recreated_between_two_polls, FindingName.REMNANT_OFFSETS),
-    (17, offsets_are_left_behind, FindingName.STARTS_FROM_SCRATCH),
+    (17, a_new_connector_has_old_offsets, FindingName.STARTS_FROM_SCRATCH),
     (18, another_key_is_written, FindingName.DUPLICATE_KEYS),
     (19, an_offset_is_no_number, FindingName.UNUSABLE_OFFSET),
     (20, a_topic_is_not_compacted, FindingName.INTERNAL_TOPIC_PROBLEM),
@@ -1423,7 +1423,7 @@ def test_the_first_syncs_after_a_resume_report_a_second_copy_whatever_states_wer
 
 
 @pytest.mark.parametrize(
-    ("left_s", "severity"),
+    ("headroom_s", "severity"),
     [
         (10 * INTERVAL_S - 1, Severity.CRITICAL),
         (10 * INTERVAL_S, Severity.WARNING),
@@ -1431,10 +1431,10 @@ def test_the_first_syncs_after_a_resume_report_a_second_copy_whatever_states_wer
         (60 * INTERVAL_S, None),
     ],
 )
-def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_s, severity):
+def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(headroom_s, severity):
     play = mirrored(49)
     play.more["mirror_partitions"] = tuple(
-        replace(view, headroom=49, headroom_s=left_s)
+        replace(view, headroom=49, headroom_s=headroom_s)
         for view in play.world.snapshot().mirror_partitions
     )
     play.evaluate()

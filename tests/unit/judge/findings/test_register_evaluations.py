@@ -15,7 +15,7 @@ from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Sever
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.unit.judge.observed_rewinds import BEGAN
-from tests.unit.judge.test_input_visibility import ASKED, FILES, READ, REST, heard
+from tests.unit.judge.test_input_visibility import FILES, GROUPS_INPUT, READ, REST, heard
 
 SETTINGS = JudgeSettings(interval_s=60.0)
 ILL = replace(FILES, tasks=(Task(0, "failed"),))
@@ -97,10 +97,10 @@ def test_rules_are_queried_again_after_a_twelfth_of_an_interval_or_when_a_clock_
 
 
 def test_rules_are_queried_as_soon_as_another_input_is_read(failed):
-    failed.evaluate(0.0, ready=False, awaited=frozenset({READ.id, ASKED.id}))
+    failed.evaluate(0.0, ready=False, awaited=frozenset({READ.id, GROUPS_INPUT.id}))
     failed.evaluate(0.1, connectors=(STOPPED,))
     assert failed.names() == ["task_failed"]
-    failed.evaluate(0.1, awaited=frozenset({ASKED.id}))
+    failed.evaluate(0.1, awaited=frozenset({GROUPS_INPUT.id}))
     assert failed.names() == []
 
 

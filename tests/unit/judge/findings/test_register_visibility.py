@@ -15,8 +15,8 @@ from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.judge.observed_rewinds import FLOW
 from tests.unit.judge.test_input_visibility import (
-    ASKED,
     FILES,
+    GROUPS_INPUT,
     OFFSETS,
     READ,
     REST,
@@ -32,7 +32,7 @@ NORTH = replace(FLOW, connector="mm3", source="north", offset_syncs=KafkaTopic("
 
 ALL = (
     REST.id,
-    ASKED.id,
+    GROUPS_INPUT.id,
     ENDS,
     InputId(LOG_ENDS, kafka="east"),
     SYNCS,
@@ -52,7 +52,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
     ("name", "whose", "subject", "of"),
     [
         (FindingName.TASK_FAILED, ("lab", "files"), "", REST.id),
-        (FindingName.SINK_BELOW_LOG_START, ("lab", "out"), "", ASKED.id),
+        (FindingName.SINK_BELOW_LOG_START, ("lab", "out"), "", GROUPS_INPUT.id),
         (FindingName.MM2_RETENTION_NEAR, ("lab", "mm2"), "", ENDS),
         (FindingName.INTERNAL_TOPIC_PROBLEM, ("lab", ""), "west/syncs", ENDS),
         (FindingName.HANGING_TRANSACTION, ("lab", ""), "west/syncs", SYNCS),
@@ -60,7 +60,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
         (FindingName.CHECKPOINTS_STALE, ("lab", ""), "west->east", SYNCS),
         ("ahead", ("lab", "mm2"), "orders-0", ENDS),
         ("checkpoints", ("lab", ""), "west->east g orders-0", SYNCS),
-        ("below", ("lab", "out"), "orders-0 9", ASKED.id),
+        ("below", ("lab", "out"), "orders-0 9", GROUPS_INPUT.id),
     ],
 )
 def test_what_is_observed_in_an_input_cannot_be_fixed_while_that_cannot_be_read(
@@ -155,7 +155,7 @@ def test_an_unread_input_of_another_cluster_hides_nothing(key, awaited):
         ((FindingName.INTERNAL_TOPIC_PROBLEM, "lab", "", "east/syncs"), REST.id),
         ((FindingName.INTERNAL_TOPIC_PROBLEM, "", "", "east/syncs"), SYNCS),
         ((FindingName.DUPLICATE_KEYS, "lab", "files", ""), READ.id),
-        ((FindingName.SINK_BELOW_LOG_START, "lab", "out", ""), ASKED.id),
+        ((FindingName.SINK_BELOW_LOG_START, "lab", "out", ""), GROUPS_INPUT.id),
         ((FindingName.MM2_RETENTION_NEAR, "lab", "mm2", ""), SYNCS),
         ((FindingName.MM2_RETENTION_NEAR, "lab", "mm2", ""), ENDS),
         ((FindingName.CHECKPOINTS_STALE, "lab", "", "west->east"), build_groups_input(FLOW.key)),

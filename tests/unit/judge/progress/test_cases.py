@@ -126,7 +126,7 @@ def test_a_decision_about_what_was_never_observed_does_not_hold():
 W = 500.0
 SYNCS = InputId.of_tail(FLOW.offset_syncs)
 INPUTS = (heard(InputId(LOG_ENDS, kafka="west")), heard(SYNCS))
-LEFT_OVER = replace(counted("mm2"), dialect="mirror_source", offset=decode_value(b'{"offset":9}'))
+REMNANT = replace(counted("mm2"), dialect="mirror_source", offset=decode_value(b'{"offset":9}'))
 
 
 def sunk(committed: int = 10, log_end: int | None = 20) -> SinkPartitionView:
@@ -214,7 +214,7 @@ def test_patience_with_what_rests_begins_again_and_its_failures_are_over():
 
 
 def test_patience_with_what_is_not_copied_any_more_begins_again():
-    case = build_verdict_case(build_window(text='{"offset":9}'), source=LEFT_OVER)
+    case = build_verdict_case(build_window(text='{"offset":9}'), source=REMNANT)
     assert case is not None
     assert (case.blind, case.headed, case.copied) == (None, True, False)
     assert (case.still_s, case.waiting_s) == (0.0, None)
@@ -292,7 +292,7 @@ NO_UPSTREAM = build_visibility(flows=(replace(FLOW, upstream=None),))
         ),
         pytest.param({"mirror": copied(9, lag=None)}, DEAD_ENDS, NO_ENDS, id="no log ends"),
         pytest.param({"mirror": copied(9)}, DEAD_ENDS, NO_ENDS, id="log ends of the past"),
-        pytest.param({"source": LEFT_OVER}, DEAD_SYNCS, NO_SYNCS, id="what is mirrored"),
+        pytest.param({"source": REMNANT}, DEAD_SYNCS, NO_SYNCS, id="what is mirrored"),
     ],
 )
 def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
@@ -309,7 +309,7 @@ def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
         pytest.param(
             {"mirror": copied(9)}, build_visibility(flows=()), id="a flow that is not known yet"
         ),
-        pytest.param({"source": LEFT_OVER}, build_visibility(flows=()), id="MM2's, and no flow"),
+        pytest.param({"source": REMNANT}, build_visibility(flows=()), id="MM2's, and no flow"),
         pytest.param({"source": counted("mm2")}, None, id="of a flow, and not mirrored"),
     ],
 )

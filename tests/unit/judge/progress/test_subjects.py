@@ -177,23 +177,25 @@ def rolled(
     return roll
 
 
-SEEN_W = 1000.0
-WINDOW = ObservationWindow(first_w=0.0, seen_w=SEEN_W, still_w=0.0)
+LAST_OBSERVED_W = 1000.0
+WINDOW = ObservationWindow(first_w=0.0, seen_w=LAST_OBSERVED_W, still_w=0.0)
 
 
 @pytest.mark.parametrize(
-    ("hidden", "kept_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_RETENTION_S)]
+    ("hidden", "retention_s"), [(None, 180.0), ("the tail tells nothing", HIDDEN_RETENTION_S)]
 )
-def test_who_is_not_observed_is_retained_for_as_long_as_patience_or_blindness_lasts(hidden, kept_s):
+def test_who_is_not_observed_is_retained_for_as_long_as_patience_or_blindness_lasts(
+    hidden, retention_s
+):
     roll = rolled(hidden=hidden, window=WINDOW)
-    assert roll.forget(2, SEEN_W + kept_s - 1, 180.0) == set()
+    assert roll.forget(2, LAST_OBSERVED_W + retention_s - 1, 180.0) == set()
     assert roll.subjects
-    assert roll.forget(2, SEEN_W + kept_s, 180.0) == {KEY}
+    assert roll.forget(2, LAST_OBSERVED_W + retention_s, 180.0) == {KEY}
     assert (roll.subjects, roll.tracks[KEY[:2]].subjects) == ({}, {})
 
 
 def test_who_is_observed_is_retained():
-    assert rolled(window=WINDOW).forget(1, SEEN_W + HIDDEN_RETENTION_S, 180.0) == set()
+    assert rolled(window=WINDOW).forget(1, LAST_OBSERVED_W + HIDDEN_RETENTION_S, 180.0) == set()
 
 
 def test_who_never_had_a_window_is_forgotten_as_one_that_was_observed_at_the_beginning():

@@ -44,7 +44,7 @@ class TrackedWorld:
     def __init__(self, world: World) -> None:
         self.world = world
         self.progress = ProgressTracker(SETTINGS)
-        self.told: tuple[Judgement, ...] = ()
+        self.judgements: tuple[Judgement, ...] = ()
 
     def track(self, times: int = 1) -> None:
         for _ in range(times):
@@ -52,12 +52,12 @@ class TrackedWorld:
             for view in self.world.snapshot().inputs:
                 if view.up:
                     self.world.reads(view.id)
-            self.told = self.progress.judgements(self.world.snapshot())
+            self.judgements = self.progress.judgements(self.world.snapshot())
 
     def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
         return next(
             judgement
-            for judgement in self.told
+            for judgement in self.judgements
             if (judgement.connector, judgement.scope) == (connector, scope)
         )
 
@@ -79,7 +79,7 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_reported():
     for number in range(1, 4):
         sunk(10 + number, 20 + number, watch=watch)
     assert watch.verdict("lake").verdict is Verdict.OK
-    assert [judgement.scope for judgement in watch.told] == [Scope.CONNECTOR]
+    assert [judgement.scope for judgement in watch.judgements] == [Scope.CONNECTOR]
     evidence = texts(watch.verdict("lake").evidence)
     assert (evidence["position"], evidence["log end"]) == ("13", "23")
     assert evidence["lag"] == "10 records"
@@ -121,7 +121,7 @@ def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_cl
         for view in world.snapshot().inputs:
             if view.up:
                 world.reads(view.id)
-        watch.told = watch.progress.judgements(world.snapshot())
+        watch.judgements = watch.progress.judgements(world.snapshot())
         if second > 300:
             verdicts.add(watch.verdict("mm2").verdict)
     assert verdicts == {Verdict.OK}
@@ -159,7 +159,7 @@ def test_no_moment_of_a_verdict_is_the_year_1970():
     watch.world.commit("files", {"filename": "gone"}, None)
     began = watch.world.now
     watch.track(5)
-    assert min(judged.since for judged in watch.told) >= began
+    assert min(judged.since for judged in watch.judgements) >= began
 
 
 def test_a_source_that_runs_and_never_commits_is_said_to():
@@ -190,7 +190,7 @@ def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
     snapshot = replace(cut.world.snapshot(), dropped=(("source_partitions_max", 1),))
     for _ in range(6):
         snapshot = replace(snapshot, at=snapshot.at + FLUSH_S)
-        cut.told = cut.progress.judgements(snapshot)
+        cut.judgements = cut.progress.judgements(snapshot)
     assert cut.verdict("files").rule == 0
 
 
@@ -201,7 +201,7 @@ def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it()
     assert watch.verdict("files").verdict is Verdict.UNKNOWN
     watch.world.listed(source("files", tasks=(Task(0, "running"), Task(7, "failed"))))
     watch.world.now += 1.0
-    watch.told = watch.progress.judgements(watch.world.snapshot())
+    watch.judgements = watch.progress.judgements(watch.world.snapshot())
     judgement = watch.verdict("files")
     assert (judgement.verdict, judgement.reason) == (Verdict.FAILED, "task 7 has failed")
     watch.world.listed(source("files", state="failed", tasks=()))
@@ -247,7 +247,7 @@ def test_a_partition_that_is_gone_is_reported_no_more_at_once():
     assert watch.verdict("files", Scope.PARTITION).subject == "filename=/data/in.txt"
     watch.world.listed()
     watch.track()
-    assert watch.told == ()
+    assert watch.judgements == ()
 
 
 # --- what a sum says -----------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import pairs
 from tests.unit.judge.judged_snapshots import SETTINGS, JudgedSnapshots, connector, read, silent
-from tests.unit.judge.test_input_visibility import ASKED, REST, heard
+from tests.unit.judge.test_input_visibility import GROUPS_INPUT, REST, heard
 
 
 def begun(*, partitions: int, share: int, whole: bool = True, next_w: float = 160.0) -> JudgingPass:
@@ -105,7 +105,7 @@ def test_everything_is_inspected_once_an_interval_and_not_before_it_is_over():
     judge.tick(59.0, read("lake", 11))
     assert judge.verdict("lake") is Verdict.UNKNOWN
     assert judge.tick(1.0).verdict("lake") is Verdict.OK
-    assert judge.progress.newest is judge.told
+    assert judge.progress.newest is judge.judgements
 
 
 def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
@@ -118,10 +118,12 @@ def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
             judge.progress.sees_as_before(replace(observed, inputs=(*observed.inputs, more)))
             is not live
         )
-    snapshot = replace(observed, inputs=(REST, heard(ASKED.id, live=False)), at=observed.at + 1)
+    snapshot = replace(
+        observed, inputs=(REST, heard(GROUPS_INPUT.id, live=False)), at=observed.at + 1
+    )
     assert not judge.progress.sees_as_before(snapshot)
     assert not judge.progress.sees_as_before(
-        replace(observed, ready=False, awaited=frozenset({ASKED.id}))
+        replace(observed, ready=False, awaited=frozenset({GROUPS_INPUT.id}))
     )
     judge.has_judged()
     judge.tick(1.0, inputs=snapshot.inputs)
@@ -143,8 +145,8 @@ def test_what_is_in_trouble_is_well_again_as_soon_as_it_moves():
 def test_what_is_not_in_trouble_is_not_inspected_in_between():
     judge = JudgedSnapshots(read("lake", 10)).tick(60.0, read("lake", 11))
     judge.has_judged()
-    reports = judge.told
-    assert judge.tick(1.0, read("lake", 12)).told is reports
+    reports = judge.judgements
+    assert judge.tick(1.0, read("lake", 12)).judgements is reports
     assert not judge.has_judged()
 
 
@@ -196,7 +198,7 @@ def test_the_next_poll_comes_when_patience_ends_if_that_is_before_the_interval_i
 def test_what_was_in_trouble_and_is_forgotten_is_not_searched_for():
     judge = silent(read("pond", 1000))
     judge.tick(60.0, read("pond", 1001, 1001), connectors=(connector("pond"),))
-    assert {judgement.connector for judgement in judge.told} == {"pond"}
+    assert {judgement.connector for judgement in judge.judgements} == {"pond"}
     judge.judge(3)
     judge.has_judged()
     judge.tick(1.0, read("pond", 1002, 1002))
@@ -237,12 +239,12 @@ def test_a_poll_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
     monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr(tracker, "FULL_PASS_TICKS", 100)
     judge = JudgedSnapshots(read("lake", 10), read("pond", 10))
-    before = judge.told
+    before = judge.judgements
     moved = (read("lake", 11), read("pond", 11))
-    assert judge.tick(60.0, *moved).told is before
+    assert judge.tick(60.0, *moved).judgements is before
     began = judge.now
     judge.tick(5.0, read("lake", 12), read("pond", 12))
-    assert [(judgement.verdict, judgement.since) for judgement in judge.told] == [
+    assert [(judgement.verdict, judgement.since) for judgement in judge.judgements] == [
         (Verdict.OK, began)
     ] * 2
     progress = judge.progress.remembered()

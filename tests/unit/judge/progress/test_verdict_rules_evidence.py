@@ -28,7 +28,7 @@ from tests.unit.judge.findings.test_finding_rules import FOUND
 from tests.unit.judge.judged_snapshots import JudgedSnapshots, connector, read, silent
 from tests.unit.judge.observed_rewinds import BEGAN
 from tests.unit.judge.progress.test_verdict_rules import TABLE
-from tests.unit.judge.test_input_visibility import ASKED, REST, heard
+from tests.unit.judge.test_input_visibility import GROUPS_INPUT, REST, heard
 
 NOW = 1_800_000_000.0
 
@@ -197,7 +197,7 @@ def test_of_no_partition_it_says_none():
 # --- steady texts --------------------------------------------------------------------------------
 
 LATER_S = 600.0
-HIDDEN = {"inputs": (REST, heard(ASKED.id, live=False)), "sink_partitions": ()}
+HIDDEN = {"inputs": (REST, heard(GROUPS_INPUT.id, live=False)), "sink_partitions": ()}
 IDS = [play.__name__ for _, play, _ in FOUND]
 
 
@@ -273,7 +273,7 @@ def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(polls
     for _ in range(4):
         judge.judge(polls, **HIDDEN)
         assert judge.verdict("lake") is Verdict.UNKNOWN
-        judge.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, ASKED))
+        judge.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, GROUPS_INPUT))
         for name, before in began.items():
             now = judge.of(name)
             assert (now.verdict, now.reason, now.since) == (
@@ -288,7 +288,7 @@ def test_what_moved_while_its_input_was_unavailable_stands_still_since_then_at_m
     judge = silent()
     hidden_at = judge.now
     judge.judge(9, **HIDDEN)
-    judge.tick(60.0, read("lake", 20), inputs=(REST, ASKED))
+    judge.tick(60.0, read("lake", 20), inputs=(REST, GROUPS_INPUT))
     assert judge.verdict("lake") is Verdict.OK
     judge.judge(4)
     assert judge.verdict("lake") is Verdict.SILENT

@@ -16,25 +16,25 @@ from lab.stories import cluster_actions
 from lab.waiting import NotYet
 
 Bounds = tuple[int, int] | None
-NOT_TOLD: list[Bounds] = [None, (0, -1001), (-1001, 7)]
+UNKNOWN_BOUNDS: list[Bounds] = [None, (0, -1001), (-1001, 7)]
 
 
 class BoundsConsumer:
     """A consumer that is told these log bounds, one after the other."""
 
     def __init__(self, *reports: Bounds) -> None:
-        self._told = list(reports)
+        self._bounds = list(reports)
 
     def get_watermark_offsets(self, _at: TopicPartition, *, timeout: float, cached: bool) -> Bounds:
         assert timeout > 0
         assert not cached
-        return self._told.pop(0)
+        return self._bounds.pop(0)
 
     def close(self) -> None:
         pass
 
 
-@pytest.mark.parametrize("reports", NOT_TOLD)
+@pytest.mark.parametrize("reports", UNKNOWN_BOUNDS)
 def test_a_broker_that_names_no_log_end_has_not_said_that_the_log_is_empty(reports: Bounds) -> None:
     with pytest.raises(NotYet, match="orders-2"):
         request_log_bounds(BoundsConsumer(reports), "orders", 2)  # type: ignore[arg-type]
@@ -52,7 +52,9 @@ def test_a_broker_that_names_no_log_end_has_not_said_that_the_log_is_empty(repor
 def test_log_ends_are_waited_for(
     module: object, ask: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "Consumer", lambda _settings: BoundsConsumer(*NOT_TOLD, (0, 7)))
+    monkeypatch.setattr(
+        module, "Consumer", lambda _settings: BoundsConsumer(*UNKNOWN_BOUNDS, (0, 7))
+    )
     assert ask() == 7
 
 

@@ -45,8 +45,8 @@ def test_a_writer_dies_right_before_or_right_after_the_record_that_was_chosen(
 def test_every_moment_of_every_verb_is_met_once_and_the_first_ones_for_the_same_seed() -> None:
     moments = {"reset": {"append": 2, "request": 1}, "stored": {"record": 1}}
     all_of_them = toolbox.schedule(7, moments, None)
-    met = {(kill.case, kill.at) for kill in all_of_them}
-    assert len(met) == len(all_of_them) == 2 * 2 + 3 + 3
-    assert ("stored", "record:1:amid") in met
+    kill_moments = {(kill.case, kill.at) for kill in all_of_them}
+    assert len(kill_moments) == len(all_of_them) == 2 * 2 + 3 + 3
+    assert ("stored", "record:1:amid") in kill_moments
     assert toolbox.schedule(7, moments, 4) == all_of_them[:4]
     assert {kill.case for kill in all_of_them} == {"reset", "stored"}

@@ -37,7 +37,7 @@ FILE = '{"filename":"/x"}'
 KEY = b'["c",{"filename":"/x"}]'
 OTHER_KEY = b'["c",{"filename":"/y"}]'
 THEIRS = b'["d",{"filename":"/x"}]'
-WANTED = (PartitionOffset(FILE, '{"position":9}'),)
+NEW_OFFSETS = (PartitionOffset(FILE, '{"position":9}'),)
 WHERE = "east/offsets"
 
 
@@ -80,7 +80,7 @@ def frozen_by(driver: StorageDriver) -> FrozenOffsets:
     return FrozenOffsets(pairs=offsets.pairs, backup="b", backup_sha256="0", raw=offsets.raw)
 
 
-def write_in(kafka: FakeKafka, expected: tuple[PartitionOffset, ...] = WANTED) -> Write:
+def write_in(kafka: FakeKafka, expected: tuple[PartitionOffset, ...] = NEW_OFFSETS) -> Write:
     records = build_set_records(storage_in(kafka).contents(), "c", expected)
     return Write(where=WHERE, records=records, pairs=expected)
 
@@ -122,7 +122,7 @@ def test_a_reset_leaves_nothing_of_the_connector_and_everything_of_others(kafka)
 
 
 def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
-    expected = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
+    expected = (*NEW_OFFSETS, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
     broken = OffsetsWriteResult(1, ResponseTimeout("east", "no answer"), certain=False)
     driver, step = driver_of(kafka, broken), write_in(kafka, expected)
     frozen = frozen_by(driver)
@@ -135,7 +135,7 @@ def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
 
 
 def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
-    expected = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
+    expected = (*NEW_OFFSETS, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
     driver, step = driver_of(kafka), write_in(kafka, expected)
     before = frozen_by(driver)
     after = compute_expected_offsets(before, (step,))
@@ -286,7 +286,7 @@ def test_a_write_is_in_doubt_where_the_group_of_workers_cannot_be_read_afterward
     assert "no broker answers" in outcome.said
 
 
-@pytest.mark.parametrize("step", [ToState(RequestedState.STOPPED), Alter(WANTED)])
+@pytest.mark.parametrize("step", [ToState(RequestedState.STOPPED), Alter(NEW_OFFSETS)])
 def test_what_only_connect_can_do_is_impossible_here(kafka, step):
     driver = driver_of(kafka)
     assert driver.inspect(step, None).status is StepStatus.IMPOSSIBLE
@@ -329,7 +329,7 @@ def driver_on(file: Path, *urls: str) -> StorageDriver:
     return StorageDriver(storage, "c", VirtualClock())
 
 
-def write_on(file: Path, expected: tuple[PartitionOffset, ...] = WANTED) -> Write:
+def write_on(file: Path, expected: tuple[PartitionOffset, ...] = NEW_OFFSETS) -> Write:
     storage = FileStorage(file, properties=file, urls=())
     return Write(str(file), build_set_records(storage.contents(), "c", expected), expected)
 
@@ -355,7 +355,7 @@ def test_a_file_that_is_not_there_yet_is_made(tmp_path):
     file = tmp_path / "new.offsets"
     driver, step = driver_on(file), write_on(file)
     assert driver.carry_out(step, frozen_by(driver)).answer is AttemptResult.ACK
-    assert driver.offsets().pairs == WANTED
+    assert driver.offsets().pairs == NEW_OFFSETS
 
 
 def test_a_file_with_a_running_worker_or_a_lock_is_left_alone(file):

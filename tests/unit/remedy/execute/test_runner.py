@@ -397,9 +397,9 @@ def test_a_bug_half_way_does_not_keep_from_operators_what_it_leaves_behind(bench
     bench.driver.misbehave = bug
     with pytest.raises(ZeroDivisionError):
         bench.runner().run(plan_of())
-    assert "interrupted at the step: set the offsets of 2 source partitions" in bench.told[-1]
-    assert "It was running before, and may be stopped now" in bench.told[-1]
-    assert "`offsetwatch plan recover p1 --config F --state-dir" in bench.told[-1]
+    assert "interrupted at the step: set the offsets of 2 source partitions" in bench.reports[-1]
+    assert "It was running before, and may be stopped now" in bench.reports[-1]
+    assert "`offsetwatch plan recover p1 --config F --state-dir" in bench.reports[-1]
 
 
 def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
@@ -422,7 +422,7 @@ def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(benc
     def break_pipe(answer):
         raise BrokenPipeError
 
-    bench.told = type("Left", (), {"append": staticmethod(break_pipe)})()
+    bench.reports = type("Left", (), {"append": staticmethod(break_pipe)})()
     assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
 
 

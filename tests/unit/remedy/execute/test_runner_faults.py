@@ -122,7 +122,7 @@ def moments(tmp_path: Path, plan: Plan, recheck=None) -> int:
     ruin = Ruin(tmp_path / "count")
     ruin.verify_requests(plan)
     ruin.until_it_ends(plan, None, recheck=recheck)
-    return ruin.fuse.seen
+    return ruin.fuse.count
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_two_processes_that_end_anywhere_one_after_the_other_leave_no_half(ruins
             result = ruin.until_it_ends(plan, first, second)
             judge(ruin, plan, result)
             assert result is None or result.over
-            if ruin.fuse.at == second or (ruin.fuse.at is None and ruin.fuse.seen == 0):
+            if ruin.fuse.at == second or (ruin.fuse.at is None and ruin.fuse.count == 0):
                 break
 
 

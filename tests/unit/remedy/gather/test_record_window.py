@@ -81,7 +81,7 @@ class World:
     failing: Exception | None = None
     clock: VirtualClock = field(default_factory=VirtualClock)
     read_s: float = 0.0
-    asked: list[tuple] = field(default_factory=list)
+    requests: list[tuple] = field(default_factory=list)
     opened: int = 0
     closed: int = 0
 
@@ -102,7 +102,7 @@ class World:
         }
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
-        self.asked.append(("message_bytes_max", kafka, topic))
+        self.requests.append(("message_bytes_max", kafka, topic))
         return self.largest
 
     @contextmanager
@@ -130,7 +130,9 @@ class _Reader:
         bytes_max: int,
         timeout_s: float,
     ) -> LogWindow:
-        self.world.asked.append((partition, start, count_max, bytes_max, timeout_s, self.committed))
+        self.world.requests.append(
+            (partition, start, count_max, bytes_max, timeout_s, self.committed)
+        )
         self.world.clock.advance(self.world.read_s)
         log = self.world.logs[partition]
         end = log.stable_end if self.committed and log.stable_end is not None else log.end
@@ -177,7 +179,7 @@ def test_a_sinks_window_is_read_from_what_is_committed():
     answer = find(world, STILL)
     assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 2
-    ((at, start, count, *_),) = world.asked
+    ((at, start, count, *_),) = world.requests
     assert (at, start, count) == (AT, 2, 500)
 
 
@@ -201,7 +203,7 @@ def test_every_reader_is_closed():
 def test_nothing_is_read_where_no_record_would_be_named_anyway(subject):
     world = World({AT: of(0, GOOD, GOOD, BAD)}, failing=AssertionError("nothing is to be asked"))
     assert isinstance(find(world, subject), NoIdentification)
-    assert world.asked == []
+    assert world.requests == []
 
 
 def test_no_partition_is_read_that_moves_or_has_nothing_to_read():
@@ -215,14 +217,14 @@ def test_no_partition_is_read_that_moves_or_has_nothing_to_read():
         facts=UNCOMMITTED_ONLY,
     )
     assert locate(world, subject) == "decode"
-    assert [requests[0] for requests in world.asked] == [AT]
+    assert [requests[0] for requests in world.requests] == [AT]
 
 
 def test_no_more_is_read_than_the_connector_takes_at_once():
     facts = SinkFacts(converters=BY_JSON, read_committed=False, batch_max=2)
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD, BAD)})
     assert locate(world, sink(build_subject(sink_pair(2)), facts=facts)) == "decode"
-    assert world.asked[0][2] == 2
+    assert world.requests[0][2] == 2
 
 
 def test_more_at_once_than_is_read_here_names_nothing():
@@ -252,17 +254,17 @@ def test_all_reads_together_have_their_time():
         build_subject(sink_pair(2)), build_subject(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY
     )
     assert locate(world, both) == "decode"
-    assert [requests[4] for requests in world.asked] == [20.0, 20.0]
+    assert [requests[4] for requests in world.requests] == [20.0, 20.0]
     assert locate(world, both, total_s=60.0) == "window_not_read"
     assert locate(world, both, total_s=70.0) == "decode"
-    assert world.asked[-1][4] == 10.0
+    assert world.requests[-1][4] == 10.0
 
 
 def test_where_too_many_stand_still_none_is_inspected():
     world = World({})
     many = [build_subject(sink_pair(2, TopicPartition("orders", n))) for n in range(65)]
     assert locate(world, sink(*many)) == "too_many_partitions"
-    assert world.asked == []
+    assert world.requests == []
     assert locate(world, mirror(*[build_subject(mirror_pair(2, TopicPartition("o", n))) for n in
                                  range(65)])) == "too_many_partitions"  # fmt: skip
 
@@ -325,7 +327,7 @@ def test_behind_a_transaction_that_is_open_a_sink_of_committed_records_reads_not
     assert (
         locate(world, sink(build_subject(sink_pair(2)), facts=COMMITTED_ONLY)) == "nothing_to_read"
     )
-    assert world.asked == []
+    assert world.requests == []
 
 
 def test_whether_a_sink_reads_aborted_records_matters_only_where_there_are_some():
@@ -378,7 +380,7 @@ def test_the_newest_dead_letters_are_queried():
         letters_kafka="east",
     )
     assert locate(world, subject, letters=1) == "dead_letter"
-    assert world.asked[-1][:3] == (LETTERS, 2, 1)
+    assert world.requests[-1][:3] == (LETTERS, 2, 1)
     world.logs[LETTERS].stalls_at = 2
     answer = find(world, subject, letters=1)
     assert isinstance(answer, NoIdentification)
@@ -396,7 +398,7 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
     answer = find(world, subject)
     assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "size")
-    assert ("message_bytes_max", "west", "east.orders") in world.asked
+    assert ("message_bytes_max", "west", "east.orders") in world.requests
     world.largest = None
     assert locate(world, subject) == "size_not_conclusive"
 

@@ -78,10 +78,10 @@ class _Worker(dict[str, str]):
 
     def __init__(self, **answer: str) -> None:
         super().__init__(answer)
-        self.asked: set[str] = set()
+        self.names: set[str] = set()
 
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        self.asked.add(name)
+        self.names.add(name)
         return super().get(name, default)
 
 
@@ -90,7 +90,7 @@ def test_all_that_is_queried_of_a_worker_is_taken_from_its_properties() -> None:
     read_sink_facts({}, worker)
     read_mirror_facts({}, worker)
     read_source_delivery({}, None, worker)
-    assert worker.asked == WORKER_SETTINGS
+    assert worker.names == WORKER_SETTINGS
 
 
 @pytest.mark.parametrize(

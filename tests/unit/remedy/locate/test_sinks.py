@@ -64,13 +64,13 @@ class Case:
     id: str
     expect: str
     subject: SinkSubject = STILL
-    seen: dict = field(default_factory=lambda: build_readings(ONE_BAD))
+    readings: dict = field(default_factory=lambda: build_readings(ONE_BAD))
     letters: tuple = ()
     uncommitted: frozenset | None = frozenset()
 
     @property
     def answer(self) -> IdentifiedRecord | NoIdentification:
-        return find_in_sink(self.subject, self.seen, self.letters, self.uncommitted)
+        return find_in_sink(self.subject, self.readings, self.letters, self.uncommitted)
 
 
 MUST_NAME = [
@@ -131,7 +131,9 @@ MUST_NAME = [
         sink(AT_1234, facts=by(Converter("org.apache.kafka.connect.converters.LongConverter"))),
         build_readings(values(1234, b"1234567", b"12345678", None)),
     ),
-    Case("tombstones fail nowhere", "decode", seen=build_readings(values(1234, BAD, None, None))),
+    Case(
+        "tombstones fail nowhere", "decode", readings=build_readings(values(1234, BAD, None, None))
+    ),
     Case(
         "a partition that moves is not looked at",
         "decode",
@@ -211,7 +213,7 @@ MUST_NAME = [
     Case(
         "the log begins at what is committed",
         "decode",
-        seen=build_readings(window(record(1234, BAD), record(1235), log_start=1234)),
+        readings=build_readings(window(record(1234, BAD), record(1235), log_start=1234)),
     ),
     Case(
         "one at a time, failed twice",
@@ -286,24 +288,25 @@ MUST_NOT_NAME = [
     Case("it may tolerate errors", "tolerance_already_on",
          sink(AT_1234, facts=SinkFacts(converters=BY_JSON, tolerant=None))),
     Case("committed before the bad one", "committed_before_poison",
-         seen=build_readings(values(1234, GOOD, GOOD, BAD, GOOD))),
+         readings=build_readings(values(1234, GOOD, GOOD, BAD, GOOD))),
     Case("two bad", "more_than_one_record_fails",
-         seen=build_readings(values(1234, BAD, GOOD, BAD))),
-    Case("all bad", "more_than_one_record_fails", seen=build_readings(values(1234, BAD, BAD, BAD))),
+         readings=build_readings(values(1234, BAD, GOOD, BAD))),
+    Case("all bad", "more_than_one_record_fails",
+         readings=build_readings(values(1234, BAD, BAD, BAD))),
     Case("two bad, of two partitions", "more_than_one_record_fails",
          sink(AT_1234, build_subject(sink_pair(9, OTHER))),
          build_readings(ONE_BAD) | build_readings(values(9, BAD, partition=OTHER), OTHER)),
     Case("two bad, and the log names one", "more_than_one_record_fails",
          sink(AT_1234, facts=LOGGING, log=log_line(1234)), build_readings(values(1234, BAD, BAD))),
-    Case("none bad", "nothing_fails_here", seen=build_readings(ALL_GOOD)),
+    Case("none bad", "nothing_fails_here", readings=build_readings(ALL_GOOD)),
     Case("a converter nobody knows", "not_decoded", sink(AT_1234, facts=by(Converter())),
          build_readings(ALL_GOOD)),
     Case("a converter of somebody's own", "not_decoded",
          sink(AT_1234, facts=by(Converter("com.example.Own"))), build_readings(ALL_GOOD)),
     Case("one bad among others of which nobody can tell", "not_decoded",
-         seen=build_readings(values(1234, BAD, b"007"))),
+         readings=build_readings(values(1234, BAD, b"007"))),
     Case("none bad, and nobody can tell of one", "not_decoded",
-         seen=build_readings(values(1234, GOOD, b"007"))),
+         readings=build_readings(values(1234, GOOD, b"007"))),
     Case("a value is bad, and the key, of which only the frame is seen, is what failed",
          "methods_disagree",
          sink(AT_1234, failure=Failed(stage="converter_key"),
@@ -323,7 +326,7 @@ MUST_NOT_NAME = [
              BY_JSON, key=Converter(JSON, envelope=False)))),
          build_readings(window(record(1234, BAD, key=BAD), record(1235, key=GOOD)))),
     Case("the only record, which its converter takes", "methods_disagree",
-         seen=build_readings(values(1234, GOOD))),
+         readings=build_readings(values(1234, GOOD))),
     Case("the only record, which would not even get to the transform", "methods_disagree",
          sink(AT_1234, failure=TRANSFORM), build_readings(values(1234, BAD))),
     Case("one of many, of a transform", "ambiguous_window",
@@ -357,9 +360,9 @@ MUST_NOT_NAME = [
     Case("the only one, and nobody knows of others", "ambiguous_window",
          sink(AT_1234, failure=TRANSFORM), build_readings(values(1234, GOOD)), uncommitted=None),
     Case("a window that does not fit", "window_too_large",
-         seen=build_readings(window(record(1234, BAD), record(1235), end=1300, read_to=1236))),
+         readings=build_readings(window(record(1234, BAD), record(1235), end=1300, read_to=1236))),
     Case("a gap at what is committed", "gap_at_committed",
-         seen=build_readings(window(record(1236, BAD), record(1237)))),
+         readings=build_readings(window(record(1236, BAD), record(1237)))),
     Case("a marker at what is committed, and one record", "gap_at_committed",
          sink(AT_1234, failure=TRANSFORM), build_readings(window(record(1235), end=1237))),
     Case("the log names one that is not first", "committed_before_poison",
@@ -409,30 +412,31 @@ MUST_NOT_NAME = [
          sink(AT_1234, failure=TRANSFORM, facts=LOGGING, log=log_line(1234)),
          build_readings(ALL_GOOD)),
     Case("retention took what was committed", "log_start_past_position",
-         seen=build_readings(window(record(1300, BAD), log_start=1300))),
+         readings=build_readings(window(record(1300, BAD), log_start=1300))),
     Case("the topic was created again", "topic_recreated",
-         seen=build_readings(ONE_BAD, topic_id="new")),
+         readings=build_readings(ONE_BAD, topic_id="new")),
     Case("nobody knows which topic it was", "topic_id_unknown",
          sink(build_subject(sink_pair(1234), topic_id=None))),
     Case("nobody knows which topic it is", "topic_id_unknown",
-         seen=build_readings(ONE_BAD, topic_id=None)),
+         readings=build_readings(ONE_BAD, topic_id=None)),
     Case("the log ends earlier than before", "log_end_went_back",
          sink(build_subject(sink_pair(1234), end_seen=1238))),
     Case("committed past the end", "position_past_end",
-         seen=build_readings(window(end=1230, read_to=1234))),
-    Case("nothing to read", "nothing_to_read", seen=build_readings(window(end=1234, read_to=1234))),
+         readings=build_readings(window(end=1230, read_to=1234))),
+    Case("nothing to read", "nothing_to_read",
+         readings=build_readings(window(end=1234, read_to=1234))),
     Case("nothing but markers to read", "nothing_to_read",
-         seen=build_readings(window(end=1237, read_to=1237))),
+         readings=build_readings(window(end=1237, read_to=1237))),
     Case("everything moves", "nothing_to_read", sink(build_subject(sink_pair(1234), moved=True))),
     Case("no offset at all", "nothing_to_read", sink(build_subject(sink_pair(None)))),
     Case("no partition at all", "nothing_to_read", sink()),
     Case("it could not be read", "window_not_read",
-         seen={AT: PartitionReading(topic_id=ID, unread="unreachable")}),
-    Case("it was not read", "window_not_read", seen={}),
+         readings={AT: PartitionReading(topic_id=ID, unread="unreachable")}),
+    Case("it was not read", "window_not_read", readings={}),
     Case("it could not be read in time", "window_not_read",
-         seen=build_readings(window(end=1240, read_to=1234))),
+         readings=build_readings(window(end=1240, read_to=1234))),
     Case("whether it reads aborted records nobody knows", "isolation_unknown",
-         seen=build_readings(ONE_BAD, levels_differ=True)),
+         readings=build_readings(ONE_BAD, levels_differ=True)),
     Case("two offsets of one partition", "partition_twice",
          sink(AT_1234, build_subject(PartitionOffset(
              '{"kafka_partition":0,"kafka_topic":"orders","x":1}', '{"kafka_offset":3}')))),
@@ -447,7 +451,8 @@ MUST_NOT_NAME = [
     Case("an offset that is true", "offset_not_understood",
          sink(build_subject(PartitionOffset(sink_pair(1).partition, '{"kafka_offset":true}')))),
     Case("a corrupt record that it did not fail for", "window_corrupt",
-         seen=build_readings(window(record(1234, BAD), end=1240, read_to=1235, corrupt_at=1235))),
+         readings=build_readings(
+             window(record(1234, BAD), end=1240, read_to=1235, corrupt_at=1235))),
     Case("corrupt, and the next one too", "corrupt_batch",
          sink(AT_1234, failure=Failed("corrupt", "poll")),
          build_readings(window(end=1240, read_to=1234, corrupt_at=1234), salvaged=record(1234),

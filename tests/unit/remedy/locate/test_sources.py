@@ -73,11 +73,11 @@ class Case:
     id: str
     expect: str
     subject: MirrorSubject = STILL
-    seen: dict = field(default_factory=lambda: build_readings(LARGE))
+    readings: dict = field(default_factory=lambda: build_readings(LARGE))
 
     @property
     def answer(self) -> IdentifiedRecord | NoIdentification:
-        return find_in_mirror(self.subject, self.seen)
+        return find_in_mirror(self.subject, self.readings)
 
 
 def too_large(size: int | None, *more: object, facts: MirrorFacts = KNOWN) -> MirrorSubject:
@@ -113,7 +113,7 @@ MUST_NAME = [
     Case("rows of another cluster's alias are nobody's", "size",
          too_large(12_000, build_subject(mirror_pair(1, cluster="west")))),
     Case("corrupt, while everything claims to run", "checksum",
-         seen=build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
+         readings=build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
     Case("corrupt, and it failed for that, wherever it moves to", "checksum",
          mirror(build_subject(mirror_pair(41), moved=None), failure=Failed("corrupt", "poll")),
          build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)),
@@ -169,15 +169,16 @@ MUST_NOT_NAME = [
          too_large(12_000, build_subject(mirror_pair(41, OTHER))),
          build_readings(LARGE) | build_readings(corrupt_at(42), OTHER)),
     Case("corrupt, and the next one too", "corrupt_batch",
-         seen=build_readings(corrupt_at(42), salvaged=record(42), sound_after=False)),
+         readings=build_readings(corrupt_at(42), salvaged=record(42), sound_after=False)),
     Case("corrupt, and nobody knows of the next one", "corrupt_batch",
-         seen=build_readings(corrupt_at(42), salvaged=record(42))),
+         readings=build_readings(corrupt_at(42), salvaged=record(42))),
     Case("corrupt, and nothing to copy", "cannot_copy",
-         seen=build_readings(corrupt_at(42), sound_after=True)),
+         readings=build_readings(corrupt_at(42), sound_after=True)),
     Case("corrupt, and what was saved is something else", "cannot_copy",
-         seen=build_readings(corrupt_at(42), salvaged=record(40), sound_after=True)),
+         readings=build_readings(corrupt_at(42), salvaged=record(40), sound_after=True)),
     Case("corrupt, after records that it did not copy", "not_the_first_record",
-         seen=build_readings(corrupt_at(43, record(42)), salvaged=record(43), sound_after=True)),
+         readings=build_readings(
+             corrupt_at(43, record(42)), salvaged=record(43), sound_after=True)),
     Case("corrupt in two partitions", "corrupt_in_many",
          mirror(AT_41, build_subject(mirror_pair(41, OTHER))),
          build_readings(corrupt_at(42), salvaged=record(42), sound_after=True)
@@ -191,17 +192,17 @@ MUST_NOT_NAME = [
          mirror(build_subject(mirror_pair(41), end_seen=99), failure=refused(12_000), facts=KNOWN)),
     Case("past the end of the log", "position_past_end", too_large(12_000),
          build_readings(window(end=41, read_to=42))),
-    Case("nothing to copy", "nothing_to_read", seen=build_readings(window(end=42, read_to=42))),
+    Case("nothing to copy", "nothing_to_read", readings=build_readings(window(end=42, read_to=42))),
     Case("nothing but markers to copy", "nothing_to_read",
-         seen=build_readings(window(end=45, read_to=45))),
+         readings=build_readings(window(end=45, read_to=45))),
     Case("it moves", "nothing_to_read", mirror(build_subject(mirror_pair(41), moved=True))),
     Case("no offset at all", "nothing_to_read", mirror(build_subject(mirror_pair(None)))),
     Case("none but another cluster's rows", "nothing_to_read",
          mirror(build_subject(mirror_pair(41, cluster="west")))),
     Case("it could not be read", "window_not_read",
-         seen={AT: PartitionReading(topic_id=ID, unread="timeout")}),
+         readings={AT: PartitionReading(topic_id=ID, unread="timeout")}),
     Case("it could not be read in time", "window_not_read",
-         seen=build_readings(window(end=99, read_to=42))),
+         readings=build_readings(window(end=99, read_to=42))),
     Case("two rows of one partition", "partition_twice",
          mirror(AT_41, build_subject(PartitionOffset(
              '{"cluster":"east","partition":0,"topic":"orders","x":1}', '{"offset":3}')))),

@@ -139,7 +139,7 @@ def test_an_aborted_plan_goes_back_even_from_an_offset_that_is_set(bench):
     def abort():
         return AbortEvent("ada: no") if bench.world.offsets == {PARTITION: NEXT} else None
 
-    result = bench.runner(asked=abort).run(skip_of())
+    result = bench.runner(find_cancellation=abort).run(skip_of())
     # The offset is seen to be set, and before the connector is asked to run again it is put back.
     assert result.ending is PlanStatus.RESTORED
     assert bench.world.offsets == {PARTITION: AT}
@@ -153,20 +153,20 @@ def test_a_plan_that_is_aborted_while_it_proves_itself_goes_on(bench):
         }
         return AbortEvent("ada: no") if running else None
 
-    assert bench.runner(asked=abort).run(skip_of()).ending is PlanStatus.SUCCEEDED
+    assert bench.runner(find_cancellation=abort).run(skip_of()).ending is PlanStatus.SUCCEEDED
 
 
 def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_is(bench):
     def early():
         return InterruptEvent() if bench.world.state is RequestedState.STOPPED else None
 
-    assert bench.runner(asked=early).run(skip_of()).ending is PlanStatus.RESTORED
+    assert bench.runner(find_cancellation=early).run(skip_of()).ending is PlanStatus.RESTORED
     assert bench.world.state is RequestedState.RUNNING
 
     def late():
         return InterruptEvent() if bench.world.offsets == {PARTITION: NEXT} else None
 
-    assert bench.runner(asked=late).run(skip_of("p2")).ending is PlanStatus.SUCCEEDED
+    assert bench.runner(find_cancellation=late).run(skip_of("p2")).ending is PlanStatus.SUCCEEDED
 
 
 def test_a_skip_of_before_connect_clusters_were_distinguished_still_counts(bench):

@@ -171,7 +171,7 @@ BEGUN = (
     OffsetsBackedUp(at=1.0, frozen=FrozenOffsets((PartitionOffset("a", "1"),), "b", "sha")),
     StepVerified(at=1.0, index=2, undoing=False, said=""),
 )
-ASKED = StepIntended(at=1.0, index=3, undoing=False)
+INTENT = StepIntended(at=1.0, index=3, undoing=False)
 DOUBT = StepAnswered(at=1.0, answer=AttemptResult.IN_DOUBT, said="500")
 LATE = PlanParked(at=1.0, ending=PlanStatus.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no")
 
@@ -189,12 +189,12 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
     ("more", "status"),
     [
         pytest.param((), "next", id="next"),
-        pytest.param((ASKED,), "requested", id="asked"),
-        pytest.param((ASKED, DOUBT), "requested, in doubt", id="without-an-answer"),
-        pytest.param((ASKED, DOUBT, LATE), "in doubt", id="parked-in-doubt"),
-        pytest.param((ASKED, PARKED), "stopped here", id="parked"),
+        pytest.param((INTENT,), "requested", id="asked"),
+        pytest.param((INTENT, DOUBT), "requested, in doubt", id="without-an-answer"),
+        pytest.param((INTENT, DOUBT, LATE), "in doubt", id="parked-in-doubt"),
+        pytest.param((INTENT, PARKED), "stopped here", id="parked"),
         pytest.param((ENDED,), "not done", id="over"),
-        pytest.param((ASKED, ENDED), "requested, no effect seen", id="over-once-asked"),
+        pytest.param((INTENT, ENDED), "requested, no effect seen", id="over-once-asked"),
     ],
 )
 def test_what_has_become_of_each_step_is_reported(more: tuple[AnyRecord, ...], status: str) -> None:

@@ -252,7 +252,7 @@ def build_quarantine_row(connector: str = "orders", connect_cluster: str = "lab"
 
 def test_quarantine_and_backups_are_listed(stage: Stage):
     stage.desk.set_aside = (build_quarantine_row(),)
-    stage.desk.kept = (BackupRow("b.json", Moment(1.0), OTHER, (("orders", 2),)),)
+    stage.desk.backup_rows = (BackupRow("b.json", Moment(1.0), OTHER, (("orders", 2),)),)
     assert stage.call("GET", "/quarantine", "viewer").json()["quarantine"][0]["offset"] == 1234
     assert stage.call("GET", "/backups", "viewer").json()["backups"] == [
         {

@@ -144,7 +144,7 @@ def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
     with connect(client) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(HEAD + b"\r\n")
-        until(lambda: world.asked, "it is asked")
+        until(lambda: world.requests, "it is asked")
         world.now = full()
         until(lambda: answers(client), "another one is answered")
 
@@ -155,7 +155,7 @@ def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch
     with connect(client) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(HEAD + b"\r\n")
-        until(lambda: world.asked, "it is asked")
+        until(lambda: world.requests, "it is asked")
         world.now = full()
         until(lambda: not answers(client), "others are refused")
         assert client.get("/-/healthy").status_code == 200

@@ -51,11 +51,11 @@ class World:
         self.now = full()
         self.alive = True
         self.fresh = True
-        self.asked = 0
+        self.requests = 0
         self.mistakes: tuple[str, ...] = ()
 
     def snapshot(self) -> Snapshot:
-        self.asked += 1
+        self.requests += 1
         return self.now
 
     def is_alive(self) -> bool:
@@ -275,7 +275,7 @@ def test_the_api_answers_with_json_of_the_snapshot(client):
 @pytest.mark.parametrize("path", ROUTES)
 def test_a_request_takes_one_snapshot_at_most(client, world, path):
     client.get(path)
-    assert world.asked <= 1
+    assert world.requests <= 1
 
 
 def test_the_landing_page_links_to_pages_that_answer(client):
@@ -396,10 +396,10 @@ def test_concurrent_scrapes_of_one_snapshot_share_one_render(client, world, gate
     client.get("/metrics")
     reads_of_one, Gate.reads = Gate.reads, 0
     Gate.opened.clear()
-    world.asked = 0
+    world.requests = 0
     with ThreadPoolExecutor(20) as pool:
         answers = [pool.submit(client.get, "/metrics") for _ in range(20)]
-        until(lambda: world.asked == 20, "twenty requests have arrived")
+        until(lambda: world.requests == 20, "twenty requests have arrived")
         Gate.opened.set()
         bodies = {answer.result().text for answer in answers}
     assert Gate.reads == reads_of_one
@@ -410,10 +410,10 @@ def test_a_new_snapshot_is_not_answered_with_the_render_of_the_old(client, world
     world.now = replace(full(), dropped=gate)
     with ThreadPoolExecutor(2) as pool:
         old = pool.submit(client.get, "/metrics")
-        until(lambda: world.asked == 1, "the first request has arrived")
+        until(lambda: world.requests == 1, "the first request has arrived")
         world.now = replace(full(), dropped=(("inexact", 2),))
         new = pool.submit(client.get, "/metrics")
-        until(lambda: world.asked == 2, "the second request has arrived")
+        until(lambda: world.requests == 2, "the second request has arrived")
         Gate.opened.set()
     key = ("offsetwatch_series_dropped_total", frozenset({("reason", "inexact")}))
     assert samples(old.result().text)[key] == 1
@@ -424,10 +424,10 @@ def test_concurrent_scrapes_in_two_formats_get_each_their_own(client, world, gat
     world.now = replace(full(), dropped=gate)
     with ThreadPoolExecutor(2) as pool:
         text = pool.submit(client.get, "/metrics")
-        until(lambda: world.asked == 1, "the first request has arrived")
+        until(lambda: world.requests == 1, "the first request has arrived")
         accept = {"Accept": "application/openmetrics-text"}
         openmetrics = pool.submit(client.get, "/metrics", headers=accept)
-        until(lambda: world.asked == 2, "the second request has arrived")
+        until(lambda: world.requests == 2, "the second request has arrived")
         Gate.opened.set()
     assert not text.result().text.endswith("# EOF\n")
     assert openmetrics.result().text.endswith("# EOF\n")
@@ -451,7 +451,7 @@ def test_more_renders_than_the_bound_are_refused_and_then_served_again(client, w
             pool.submit(client.get, "/metrics", params={"name[]": f"name_{n}"})
             for n in range(RENDERS_MAX)
         ]
-        until(lambda: world.asked == RENDERS_MAX, "the bound is reached")
+        until(lambda: world.requests == RENDERS_MAX, "the bound is reached")
         with capture_logs() as events:
             refused = client.get("/metrics", params={"name[]": "one_more"})
         assert refused.status_code == 503
@@ -468,7 +468,7 @@ def test_a_client_that_hangs_up_does_not_take_the_body_from_the_others(client, w
         with pytest.raises(httpx.ReadTimeout):
             client.get("/metrics", timeout=0.2)
         patient = pool.submit(client.get, "/metrics")
-        until(lambda: world.asked == 2, "both have asked")
+        until(lambda: world.requests == 2, "both have asked")
         Gate.opened.set()
         assert patient.result().status_code == 200
 

@@ -123,10 +123,10 @@ def test_what_one_answer_omits_stays_with_its_state_and_without_it_from_the_thir
 def test_a_configuration_that_is_not_reported_any_more_is_believed_for_ten_intervals():
     own = replace(A, dedicated_offsets_topic="own")
     answers = known(own, B)
-    told_at = answers.now
+    listed_at = answers.now
     bare = replace(A, kind=ConnectorKind.UNKNOWN, class_name="", version="", configured=False)
     answers.answer(bare, B, times=60)
-    assert answers.now - told_at == CONFIGURATION_INTERVALS * INTERVAL_S
+    assert answers.now - listed_at == CONFIGURATION_INTERVALS * INTERVAL_S
     assert answers.shown == (own, B)
     assert answers.view.without_configuration == {}
     answers.answer(bare, B)
@@ -134,7 +134,7 @@ def test_a_configuration_that_is_not_reported_any_more_is_believed_for_ten_inter
     assert (a.kind, a.class_name, a.configured) == (ConnectorKind.UNKNOWN, "", False)
     assert (a.state, a.tasks, a.dedicated_offsets_topic) == (own.state, own.tasks, "own")
     assert b == B
-    assert answers.view.without_configuration == {"a": told_at}
+    assert answers.view.without_configuration == {"a": listed_at}
     answers.answer(own, B)
     assert answers.shown == (own, B)
     assert answers.view.without_configuration == {}

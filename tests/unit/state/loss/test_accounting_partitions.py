@@ -33,17 +33,19 @@ class Watched:
     """
 
     def __init__(self, position: int, start: int = 0, end: int = 1000, *, now: float = 0.0) -> None:
-        self.seen = PartitionInspection(
+        self.inspection = PartitionInspection(
             now=now, position=position, start=start, end=end, patience_s=FLUSH_S
         )
-        self.account = PartitionLossAccount.opened(self.seen)
-        self.lost: list[LostRange] = list(self.account.inspect(self.seen))
+        self.account = PartitionLossAccount.opened(self.inspection)
+        self.lost: list[LostRange] = list(self.account.inspect(self.inspection))
         self.rested = 0
 
     def inspect(self, **changes) -> list[LostRange]:
         """What this look found. `syncs` and `renewed` are of one look, the rest stays as it is."""
-        plain = replace(self.seen, syncs=None, renewed=False, now=self.seen.now + EVERY_S)
-        self.seen = inspection = replace(plain, **changes)
+        plain = replace(
+            self.inspection, syncs=None, renewed=False, now=self.inspection.now + EVERY_S
+        )
+        self.inspection = inspection = replace(plain, **changes)
         rested = deepcopy(self.account)
         rests = rested.rests(inspection.position, inspection.start, inspection.end, inspection.now)
         result = self.account.inspect(inspection)
@@ -221,14 +223,14 @@ def steady(records: int, *, now: float = 0.0) -> Watched:
     """Copies so many records between two looks, for two minutes, without syncs."""
     watched = Watched(0, end=10**9, now=now)
     for _ in range(12):
-        watched.inspect(position=watched.seen.position + records)
+        watched.inspect(position=watched.inspection.position + records)
     return watched
 
 
 @pytest.mark.parametrize("now", [0.0, 1_800_000_000.0])
 def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss(now):
     watched = steady(100, now=now)
-    reached = watched.seen.position + 1
+    reached = watched.inspection.position + 1
     assert watched.inspect(position=reached + 9000, start=reached + 8000) == [
         (RETENTION, reached, reached + 7999)
     ]
@@ -237,7 +239,7 @@ def test_without_syncs_a_jump_further_than_could_be_copied_is_a_loss(now):
 @pytest.mark.parametrize(("passed", "lost"), [(200, False), (300, False), (301, True)])
 def test_without_syncs_a_jump_that_may_have_been_copied_is_not_counted(passed, lost):
     watched = steady(100)
-    reached = watched.seen.position + 1
+    reached = watched.inspection.position + 1
     watched.inspect(position=reached + 350, start=reached + passed)
     watched.wait(600)
     assert bool(watched.lost) is lost
@@ -842,9 +844,9 @@ def test_the_rate_is_what_was_copied_between_two_commits(now):
     watched = steady(100, now=now)
     assert watched.account.rates.best == pytest.approx(100 / EVERY_S)
     watched.wait(50)
-    watched.inspect(position=watched.seen.position + 120)  # in a minute
+    watched.inspect(position=watched.inspection.position + 120)  # in a minute
     assert watched.account.rates.best == pytest.approx(100 / EVERY_S)
-    watched.inspect(position=watched.seen.position + 500)
+    watched.inspect(position=watched.inspection.position + 500)
     assert watched.account.rates.best == pytest.approx(500 / EVERY_S)
 
 

@@ -172,8 +172,8 @@ def test_coordinates_count_bytes_over_the_files():
     assert (distance.position, distance.end, distance.headroom_bytes) == (900, 1200, 0)
     assert distance.handed is None
     offset = {"file": "bin.000004", "pos": 150}
-    seen = measure_mysql(offset, mysql(readers=thread(sent_all=True)), SLOT)
-    assert (seen.position, seen.handed, seen.connected) == (1150, 1200, True)
+    distance = measure_mysql(offset, mysql(readers=thread(sent_all=True)), SLOT)
+    assert (distance.position, distance.handed, distance.connected) == (1150, 1200, True)
     shifted = measure_mysql(offset, mysql(), None, removed=4000)
     assert (shifted.position, shifted.end, shifted.headroom_bytes) == (5150, 5200, 1000)
 

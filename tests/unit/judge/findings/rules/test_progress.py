@@ -24,7 +24,7 @@ from tests.unit.judge.judged_snapshots import (
     silent,
 )
 from tests.unit.judge.observed_rewinds import BEGAN, counted
-from tests.unit.judge.test_input_visibility import ASKED, REST, heard
+from tests.unit.judge.test_input_visibility import GROUPS_INPUT, REST, heard
 
 # --- the sum -------------------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ def test_a_connector_that_is_gone_is_reported_no_more_and_begins_again_when_it_c
     judge = JudgedSnapshots(connectors=(connector("idle"),))
     judge.judge(2)
     assert (judge.verdict("idle"), judge.of("idle").since) == (Verdict.UNKNOWN, BEGAN)
-    assert judge.judge(1, connectors=()).told == ()
+    assert judge.judge(1, connectors=()).judgements == ()
     progress = judge.progress.remembered()
     assert progress is not None
     assert (progress.wholes, progress.tracks) == ([], [])
@@ -85,7 +85,7 @@ def test_a_partition_that_comes_back_before_patience_ends_goes_on_as_it_was():
     judge = silent()
     since = judge.of("lake").since
     lake = judge.snapshot.connectors
-    assert judge.judge(2, sink_partitions=(), connectors=()).told == ()
+    assert judge.judge(2, sink_partitions=(), connectors=()).judgements == ()
     judge.tick(60.0, read("lake", 10), connectors=lake)
     assert judge.verdict("lake") is Verdict.SILENT
     progress = judge.progress.remembered()
@@ -135,7 +135,7 @@ def test_only_a_trouble_and_its_end_are_urgent():
 
 
 def test_a_connector_that_nothing_lists_is_summed_up_by_what_it_commits():
-    judge = JudgedSnapshots(read("lake", 10), connectors=(), inputs=(ASKED,))
+    judge = JudgedSnapshots(read("lake", 10), connectors=(), inputs=(GROUPS_INPUT,))
     judge.tick(60.0, read("lake", 11))
     assert judge.verdict("lake") is Verdict.OK
 
@@ -143,7 +143,7 @@ def test_a_connector_that_nothing_lists_is_summed_up_by_what_it_commits():
 def test_what_stood_still_for_good_is_unknown_all_the_same_once_it_is_hidden():
     judge = JudgedSnapshots(read("lake", 1000)).judge(4)
     assert judge.verdict("lake") is Verdict.IDLE
-    judge.judge(1, sink_partitions=(), inputs=(REST, heard(ASKED.id, live=False)))
+    judge.judge(1, sink_partitions=(), inputs=(REST, heard(GROUPS_INPUT.id, live=False)))
     assert (judge.verdict("lake"), judge.of("lake").rule) == (
         Verdict.UNKNOWN,
         UNAVAILABLE_INPUT_RULE,
@@ -151,7 +151,7 @@ def test_what_stood_still_for_good_is_unknown_all_the_same_once_it_is_hidden():
 
 
 def test_what_stands_still_while_no_states_are_read_is_unknown():
-    judge = silent().judge(1, inputs=(heard(REST.id, live=False), ASKED))
+    judge = silent().judge(1, inputs=(heard(REST.id, live=False), GROUPS_INPUT))
     assert (judge.verdict("lake"), judge.of("lake").rule) == (
         Verdict.UNKNOWN,
         UNAVAILABLE_INPUT_RULE,
@@ -196,7 +196,7 @@ def test_a_failed_task_or_connector_does_not_mark_other_connectors_as_failed():
     worse = connector("pond", state="failed", tasks=())
     judge = JudgedSnapshots(read("lake", 10), read("pond", 10), read("pool", 10))
     judge.judge(3, connectors=(bad, worse, connector("pool")))
-    assert [(judgement.connector, judgement.verdict) for judgement in judge.told] == [
+    assert [(judgement.connector, judgement.verdict) for judgement in judge.judgements] == [
         ("lake", Verdict.STALLED),
         ("pond", Verdict.STALLED),
         ("pool", Verdict.SILENT),

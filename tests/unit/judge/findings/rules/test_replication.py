@@ -18,7 +18,7 @@ from tests.unit.judge.findings.test_finding_rules import add_baseline
 from tests.unit.judge.register_runs import INTERVAL_S, LOOK_S, Play
 from tests.unit.state.worlds import mirrors, orders
 
-TOLD_S = REPORT_INTERVALS * INTERVAL_S
+REPORTED_S = REPORT_INTERVALS * INTERVAL_S
 
 
 def flow(*partitions: dict) -> Play:
@@ -120,7 +120,7 @@ def test_losses_are_summed_by_cause_and_the_largest_is_reported_first():
 
 
 @pytest.mark.parametrize(
-    ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+    ("age_s", "report"), [(0.0, True), (REPORTED_S - 1, True), (REPORTED_S, False), (-1.0, False)]
 )
 def test_a_loss_is_reported_for_three_intervals(age_s, report):
     play = flow({})
@@ -134,14 +134,14 @@ def test_a_loss_is_reported_for_three_intervals(age_s, report):
 )
 def test_a_loss_is_reported_for_as_long_as_its_partition_lies_in_the_hole(headroom, report):
     play = flow(*({"headroom": item} for item in headroom))
-    play.more["losses"] = (lost(play, at=play.world.now - 2 * TOLD_S),)
+    play.more["losses"] = (lost(play, at=play.world.now - 2 * REPORTED_S),)
     play.evaluate()
     assert ("mm2_records_lost" in play.names()) is report
 
 
 def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
     play = flow({})
-    play.more["losses"] = (lost(play, partition=1, at=play.world.now - 2 * TOLD_S),)
+    play.more["losses"] = (lost(play, partition=1, at=play.world.now - 2 * REPORTED_S),)
     play.evaluate()
     assert play.names() == []
 
@@ -170,7 +170,7 @@ def test_a_topic_recreated_is_reported_with_its_ids_as_far_as_they_are_known(kno
 
 
 @pytest.mark.parametrize(
-    ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+    ("age_s", "report"), [(0.0, True), (REPORTED_S - 1, True), (REPORTED_S, False), (-1.0, False)]
 )
 def test_a_topic_recreated_is_reported_for_three_intervals(age_s, report):
     play = flow({})
@@ -181,7 +181,7 @@ def test_a_topic_recreated_is_reported_for_three_intervals(age_s, report):
 
 def test_a_topic_recreated_is_reported_for_as_long_as_one_position_lies_beyond_its_end():
     play = flow({"ahead": 0}, {"ahead": 7})
-    play.more["recreations"] = (recreated(play, 2 * TOLD_S),)
+    play.more["recreations"] = (recreated(play, 2 * REPORTED_S),)
     play.evaluate()
     assert "mm2_topic_recreated" in play.names()
 
@@ -191,7 +191,7 @@ def test_a_topic_recreated_is_reported_for_as_long_as_a_position_is_of_the_old_o
     partition, report
 ):
     play = flow({}, {})
-    again = replace(recreated(play, 2 * TOLD_S), undecided=(partition,))
+    again = replace(recreated(play, 2 * REPORTED_S), undecided=(partition,))
     play.more["recreations"] = (again,)
     play.evaluate()
     assert ("mm2_topic_recreated" in play.names()) is report

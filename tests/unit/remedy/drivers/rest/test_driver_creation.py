@@ -36,7 +36,7 @@ from tests.fakes.clock import VirtualClock
 from tests.unit.remedy.killed_processes import FragileJournal, Fuse, Killed
 
 REMNANTS = {'{"filename":"/old"}': {"position": 77}, '{"filename":"/a"}': {"position": 99}}
-WANTED = {'{"filename":"/a"}': {"position": 5}}
+NEW_OFFSETS = {'{"filename":"/a"}': {"position": 5}}
 CONFIG = {"connector.class": "org.example.Source", "file": "/a"}
 
 
@@ -107,7 +107,7 @@ def judge(worker: fake.Connect, result: PlanResult | None) -> PlanStatus | None:
         assert offsets == REMNANTS
         assert result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}
     else:
-        assert (there.state, offsets) == ("RUNNING", WANTED)
+        assert (there.state, offsets) == ("RUNNING", NEW_OFFSETS)
         assert result is None or result.ending is PlanStatus.SUCCEEDED
     return None if result is None else result.ending
 

@@ -35,7 +35,7 @@ from tests.fakes.clock import VirtualClock
 
 OLD = {'{"filename":"/a"}': {"position": 10}}
 NEW = {'{"filename":"/a"}': {"position": 5}, '{"filename":"/b"}': {"position": 1}}
-WANTED = Alter(
+ALTER = Alter(
     (
         PartitionOffset('{"filename":"/a"}', '{"position":5}'),
         PartitionOffset('{"filename":"/b"}', '{"position":1}'),
@@ -63,14 +63,14 @@ class Mortal(RestDriver):
 
     def __init__(self, *inputs: Any, dies_at: int, before: bool, **more: Any) -> None:
         super().__init__(*inputs, **more)
-        self.left, self.before = dies_at, before
+        self.remaining, self.before = dies_at, before
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        self.left -= 1
-        if self.left == 0 and self.before:
+        self.remaining -= 1
+        if self.remaining == 0 and self.before:
             raise Cut
         outcome = super().carry_out(step, frozen)
-        if self.left == 0:
+        if self.remaining == 0:
             raise Cut
         return outcome
 
@@ -127,7 +127,7 @@ def sent(worker: fake.Connect, method: str, path: str) -> int:
 
 
 def test_nothing_goes_wrong(worker, tmp_path):
-    result = Run(worker, tmp_path, WANTED).carry()
+    result = Run(worker, tmp_path, ALTER).carry()
     whole(worker, result)
     assert result.ending is PlanStatus.SUCCEEDED
     assert result.definite is True
@@ -157,7 +157,7 @@ def test_nothing_goes_wrong(worker, tmp_path):
 )
 def test_one_answer_that_is_not_yes_ends_well_all_the_same(worker, tmp_path, method, path, fault):
     worker.fail(method, path, **fault)
-    result = Run(worker, tmp_path, WANTED).carry()
+    result = Run(worker, tmp_path, ALTER).carry()
     whole(worker, result)
     assert result.ending is PlanStatus.SUCCEEDED
     assert sent(worker, method, path) <= 2
@@ -168,21 +168,21 @@ def test_one_answer_that_is_not_yes_ends_well_all_the_same(worker, tmp_path, met
 def test_a_read_that_fails_now_and_then_changes_nothing(worker, tmp_path, method, path, status):
     for _ in range(3):
         worker.fail(method, path, status, fake.ROUTE if status == 404 else fake.REBALANCE)
-    whole(worker, Run(worker, tmp_path, WANTED).carry())
+    whole(worker, Run(worker, tmp_path, ALTER).carry())
 
 
 def test_a_refusal_puts_the_state_back_and_leaves_the_offsets(worker, tmp_path):
     worker.validate = lambda partition, _offset: (
         "Partition objects should contain the key 'x'" if partition == {"filename": "/b"} else None
     )
-    result = Run(worker, tmp_path, WANTED).carry()
+    result = Run(worker, tmp_path, ALTER).carry()
     assert result.ending is PlanStatus.RESTORED
     assert "should contain the key" in result.said
     whole(worker, result)
 
 
 def test_offsets_are_not_written_over_after_another_client_resumes_in_between(worker, tmp_path):
-    run = Run(worker, tmp_path, WANTED)
+    run = Run(worker, tmp_path, ALTER)
 
     class Meddler(RestDriver):
         def offsets(self) -> Any:
@@ -199,7 +199,7 @@ def test_offsets_are_not_written_over_after_another_client_resumes_in_between(wo
 
 @pytest.mark.parametrize("before", [True, False], ids=["before it is sent", "after it is done"])
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["stop", "alter", "resume"])
-@pytest.mark.parametrize("steps", [(WANTED,), (Reset(),)], ids=["alter", "reset"])
+@pytest.mark.parametrize("steps", [(ALTER,), (Reset(),)], ids=["alter", "reset"])
 def test_a_process_that_dies_at_a_request_leaves_all_to_the_next(
     worker, tmp_path, at, before, steps
 ):
@@ -207,5 +207,5 @@ def test_a_process_that_dies_at_a_request_leaves_all_to_the_next(
     with pytest.raises(Cut):
         run.carry(Mortal(run.connect, "src", None, clock=run.clock, dies_at=at, before=before))
     result = run.carry(again=True)
-    whole(worker, result, new=NEW if steps == (WANTED,) else {})
+    whole(worker, result, new=NEW if steps == (ALTER,) else {})
     assert result.ending is (PlanStatus.RESTORED if at == 1 else PlanStatus.SUCCEEDED)
