@@ -69,7 +69,7 @@ def test_some_runbooks_send_operators_to_the_log() -> None:
 @pytest.mark.parametrize(
     "text",
     ["event `memory_not_kept`", "event `memory_not_saved` (`why`)"],
-    ids=["an event that nobody writes", "a field that it has not"],
+    ids=["an event that is never written", "a field that it has not"],
 )
 def test_what_is_not_written_would_be_noticed(text: str) -> None:
     ((event, fields),) = quoted(text)

@@ -240,7 +240,7 @@ def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
     [
         pytest.param(checkpointed(away=False, hole=False), [1, 1, 2650], id="nothing is missing"),
         pytest.param(checkpointed(away=False, hole=True), [1, 1, 2650], id="a marker"),
-        pytest.param(checkpointed(away=True, hole=False), [1, 1, 2650], id="nobody there"),
+        pytest.param(checkpointed(away=True, hole=False), [1, 1, 2650], id="a gap in samples"),
         pytest.param(checkpointed(away=True, hole=True), [None, None, 2650], id="both"),
         pytest.param(checkpointed(away=True, hole=True, again=False), [1, 1, 1], id="no other"),
     ],

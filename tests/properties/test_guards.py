@@ -44,12 +44,12 @@ seconds = st.one_of(
     st.floats(0, 1e4).map(lambda moment: NOW - moment),
     st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12),
 )
-whose = st.tuples(names, names)
+connector_keys = st.tuples(names, names)
 skips = st.builds(
     RecordSkip,
     seconds,
     names,
-    whose,
+    connector_keys,
     st.builds(RecordLocation, names, names, names, numbers, numbers),
     st.one_of(st.none(), names),
 )
@@ -64,7 +64,7 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
     PlanApproval: st.builds(PlanApproval, by=names, at=seconds, plan_sha256=names),
     frozenset[str]: st.frozensets(names),
     frozenset[PoisonSignal]: st.frozensets(st.sampled_from(PoisonSignal)),
-    frozenset[tuple[str, str]]: st.frozensets(whose, max_size=6),
+    frozenset[tuple[str, str]]: st.frozensets(connector_keys, max_size=6),
     tuple[int, ...]: st.lists(numbers, max_size=4).map(tuple),
     tuple[float, ...]: st.lists(seconds, max_size=4).map(tuple),
     tuple[RecordSkip, ...]: st.lists(skips, max_size=6).map(tuple),
@@ -206,7 +206,7 @@ def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, s
     assert any(answer.answer is GuardResult.UNKNOWN for answer in answers)
 
 
-@given(anything(), st.frozensets(whose, max_size=40))
+@given(anything(), st.frozensets(connector_keys, max_size=40))
 def test_more_that_are_unhealthy_never_end_a_storm(inputs, more):
     guard_facts, policy, stage, by_person = inputs
     held = guard_facts.others.unhealthy

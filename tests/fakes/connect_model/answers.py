@@ -78,7 +78,7 @@ class NotHere(Refusal):
 
     def __init__(self, worker: Worker | None) -> None:
         super().__init__(409, NO_LEADER)
-        self.whose = worker
+        self.owner = worker
 
 
 class Reply(NamedTuple):

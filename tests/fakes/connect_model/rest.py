@@ -116,7 +116,7 @@ class _Resource:
         except RebalanceNeeded:
             raise Refusal(409, STALE) from None
         except NotHere as exc:
-            raise _Forwarded((yield from self._forwarded(exc.whose))) from None
+            raise _Forwarded((yield from self._forwarded(exc.owner))) from None
 
     def _forwarded(self, worker: Worker | None) -> Steps:
         if self.hops == 0:

@@ -83,7 +83,7 @@ def test_of_a_trace_only_names_of_classes_and_methods_are_retained():
         pytest.param(b"status-task-7", None, "key_task", id="a-number-of-no-connector"),
         pytest.param(b"status-task-c-1000000000", None, "key_task", id="ten-digits"),
         pytest.param("status-task-c-٣".encode(), None, "key_task", id="digits-of-another-script"),
-        pytest.param(b"status-topic-t", None, "key_topic", id="topic-of-nobody"),
+        pytest.param(b"status-topic-t", None, "key_topic", id="topic-of-no-connector"),
         pytest.param(b"status-connector-c", b"{", "value_not_json", id="cut"),
         pytest.param(b"status-connector-c", b"[]", "value_shape", id="a-list"),
         pytest.param(b"status-connector-c", b"{}", "value_shape", id="nothing"),

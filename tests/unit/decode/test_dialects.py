@@ -133,7 +133,7 @@ def test_a_mirror_partition_needs_a_real_integer():
         pytest.param("jdbc", b'{"incrementing":true}', None, id="nor-is-a-bool-of-jdbc"),
         pytest.param("mirror_source", b'{"position":5}', None, id="nor-another-field"),
         pytest.param("mirror_source", b'{"offset":0}', 0, id="the-first-record-is-one"),
-        pytest.param("mirror_source", b'{"offset":-1}', None, id="a-mirror-begins-anew-below-it"),
+        pytest.param("mirror_source", b'{"offset":-1}', None, id="a-mirror-starts-over-below-it"),
         pytest.param("mirror_source", b'{"offset":9223372036854775808}', None, id="nor-a-wrap"),
         pytest.param("mirror_source", b"null", None, id="nor-null"),
         pytest.param("mirror_source", None, None, id="nor-a-tombstone"),

@@ -89,7 +89,7 @@ def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
             id="no list of arguments",
         ),
         pytest.param({"auth-provider": {"name": "gcp"}}, None, "no program", id="a provider"),
-        pytest.param({"as": "root"}, None, "as is not supported", id="somebody else"),
+        pytest.param({"as": "root"}, None, "as is not supported", id="impersonation"),
         pytest.param(
             {"token": "t"},
             {"server": "https://k.test", "insecure-skip-tls-verify": True},

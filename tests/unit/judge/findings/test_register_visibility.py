@@ -49,7 +49,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("name", "whose", "subject", "of"),
+    ("name", "connector_key", "subject", "of"),
     [
         (FindingName.TASK_FAILED, ("lab", "files"), "", REST.id),
         (FindingName.SINK_BELOW_LOG_START, ("lab", "out"), "", GROUPS_INPUT.id),
@@ -64,9 +64,9 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
     ],
 )
 def test_what_is_observed_in_an_input_cannot_be_fixed_while_that_cannot_be_read(
-    name, whose, subject, of
+    name, connector_key, subject, of
 ):
-    key = (str(name), *whose, subject)
+    key = (str(name), *connector_key, subject)
     assert not blinds(key)
     assert blinds(key, of)
 

@@ -37,7 +37,7 @@ def subject(**changes) -> JudgedPartition:
     return JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0", window=window)
 
 
-NOBODY = JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0")
+UNOBSERVED = JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_patience_ends_three_intervals_after_it_stands_still_with_work(changes, 
 
 
 def test_with_what_was_never_observed_there_is_no_patience():
-    assert compute_patience_end_w(NOBODY, 500.0, SETTINGS) is None
+    assert compute_patience_end_w(UNOBSERVED, 500.0, SETTINGS) is None
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_with_what_was_never_observed_there_is_no_patience():
     [
         pytest.param(8, {"moved_w": 100.0}, 400.0, id="moves"),
         pytest.param(16, {"moved_w": 100.0}, 400.0, id="in rhythm"),
-        pytest.param(8, {}, 0.0, id="moves, and nobody saw it"),
+        pytest.param(8, {}, 0.0, id="moves, unobserved"),
         pytest.param(9, {"moved_w": 100.0}, 0.0, id="keeps up, which an end that moves decides"),
         pytest.param(10, {}, inf, id="idle"),
         pytest.param(11, {}, 0.0, id="beyond the end"),
         pytest.param(17, {"repeated_w": 200.0}, 380.0, id="alive"),
-        pytest.param(17, {}, 0.0, id="alive, and nobody saw it"),
+        pytest.param(17, {}, 0.0, id="alive, unobserved"),
         pytest.param(18, {"repeated_w": 200.0, "moved_w": 100.0}, 0.0, id="out of character"),
         pytest.param(20, {}, inf, id="nothing tells, and it never moved"),
         pytest.param(20, {"moved_w": 100.0}, inf, id="nothing tells, and it moved once"),
@@ -118,7 +118,7 @@ def test_a_decision_holds_until_time_alone_may_change_it(rule, changes, until):
 
 
 def test_a_decision_about_what_was_never_observed_does_not_hold():
-    assert compute_valid_until_w(NOBODY, CASE, 10) == 0.0
+    assert compute_valid_until_w(UNOBSERVED, CASE, 10) == 0.0
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
     ("view", "of"),
     [
         pytest.param({"read": sunk(log_end=None)}, None, id="a sink without a log end"),
-        pytest.param({"mirror": copied(9)}, NO_UPSTREAM, id="an upstream that nobody reads"),
+        pytest.param({"mirror": copied(9)}, NO_UPSTREAM, id="an upstream that is not read"),
         pytest.param(
             {"mirror": copied(9)}, build_visibility(flows=()), id="a flow that is not known yet"
         ),

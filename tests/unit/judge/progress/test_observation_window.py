@@ -448,7 +448,7 @@ STEADY = (100, 500, 900, 1300)
         pytest.param(falling(*STEADY, lag=None), False, id="and is not known now"),
         pytest.param(falling(*STEADY, moves=(300.0, 600.0)), False, id="moved twice"),
         pytest.param(falling(*STEADY, moves=(-1.0, 300.0, 600.0)), False, id="thrice, once before"),
-        pytest.param(falling(50, 50, 50, 50, arrived=-10), False, id="of a log made anew"),
+        pytest.param(falling(50, 50, 50, 50, arrived=-10), False, id="of a recreated log"),
     ],
 )
 def test_each_condition_of_falling_behind_is_one(window, slow):

@@ -96,7 +96,7 @@ def test_the_last_step_ends_the_plan(
         pytest.param(at(ALTERING, late_until=NOW + 1), False, id="before-the-last-step"),
         pytest.param(back(0, late_until=NOW + 1), True, id="on-the-way-back"),
         pytest.param(at(RESUMING, doubt_until=NOW + 1), False, id="a-persons-own-request"),
-        pytest.param(at(PROVING, SKIP, doubt_until=NOW + 1), True, id="a-request-of-nobodys"),
+        pytest.param(at(PROVING, SKIP, doubt_until=NOW + 1), True, id="a-request-of-no-operator"),
     ],
 )
 def test_the_end_waits_for_what_may_yet_be_carried_out(

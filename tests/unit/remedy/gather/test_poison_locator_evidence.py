@@ -14,7 +14,7 @@ from offsetwatch.remedy.locate.search import ReadPosition, read_mirror_facts, re
 from offsetwatch.remedy.locate.sinks import LOG_CHARS_MAX
 from tests.unit.remedy.stalled_connectors import AT, JSON, STRING
 
-WHOSE = ("west", "c")
+CONNECTOR_KEY = ("west", "c")
 AT_7, AT_9 = ReadPosition(AT, 7), ReadPosition(AT, 9)
 
 
@@ -36,82 +36,82 @@ def run(count: int, *same: str, first_at: float = 100.0, moved: bool = False) ->
 
 def test_failures_count_from_when_a_configuration_was_first_observed():
     status = FailurePositions()
-    assert status.failures_under(WHOSE, "batches", run(3)) == 0
-    assert status.failures_under(WHOSE, "one by one", run(3)) == 0
-    assert status.failures_under(WHOSE, "one by one", run(3)) == 0
-    assert status.failures_under(WHOSE, "one by one", run(5)) == 2
+    assert status.failures_under(CONNECTOR_KEY, "batches", run(3)) == 0
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(3)) == 0
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(3)) == 0
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(5)) == 2
 
 
 def test_all_failures_of_a_run_that_began_after_that_count():
     status = FailurePositions()
-    status.failures_under(WHOSE, "one by one", run(9))
-    assert status.failures_under(WHOSE, "one by one", run(2, first_at=801.0)) == 2
+    status.failures_under(CONNECTOR_KEY, "one by one", run(9))
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(2, first_at=801.0)) == 2
 
 
 def test_a_run_that_began_after_that_by_another_clock_may_be_older():
     status = FailurePositions()
-    status.failures_under(WHOSE, "one by one", run(9))
-    assert status.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 0
+    status.failures_under(CONNECTOR_KEY, "one by one", run(9))
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(2, first_at=300.0)) == 0
 
 
 def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_now():
     status = FailurePositions()
-    status.failures_under(WHOSE, "one by one", run(3))
+    status.failures_under(CONNECTOR_KEY, "one by one", run(3))
     others = run(6, first_at=150.0)  # while the first task failed as well: run() fails until 200
-    assert status.failures_under(WHOSE, "one by one", others) == 0
-    assert status.failures_under(WHOSE, "one by one", replace(others, count=8)) == 2
+    assert status.failures_under(CONNECTOR_KEY, "one by one", others) == 0
+    assert status.failures_under(CONNECTOR_KEY, "one by one", replace(others, count=8)) == 2
 
 
 def test_after_a_restart_failures_are_waited_for_again():
     before = FailurePositions()
-    before.failures_under(WHOSE, "one by one", run(3))
-    before.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
+    before.failures_under(CONNECTOR_KEY, "one by one", run(3))
+    before.moved(CONNECTOR_KEY, run(3, "orders-1", moved=True), AT_7)
     failed_again = run(6, "orders-1", moved=True)
-    assert before.failures_under(WHOSE, "one by one", failed_again) == 3
-    assert before.moved(WHOSE, failed_again, AT_7) is False
+    assert before.failures_under(CONNECTOR_KEY, "one by one", failed_again) == 3
+    assert before.moved(CONNECTOR_KEY, failed_again, AT_7) is False
     after = FailurePositions()
-    assert after.failures_under(WHOSE, "one by one", failed_again) == 0
-    assert after.moved(WHOSE, failed_again, AT_7) is True
+    assert after.failures_under(CONNECTOR_KEY, "one by one", failed_again) == 0
+    assert after.moved(CONNECTOR_KEY, failed_again, AT_7) is True
 
 
 def test_a_configuration_that_was_another_one_in_between_is_new_again():
     status = FailurePositions()
     for config in ("one by one", "batches"):
-        status.failures_under(WHOSE, config, run(3))
-    assert status.failures_under(WHOSE, "one by one", run(6)) == 0
+        status.failures_under(CONNECTOR_KEY, config, run(3))
+    assert status.failures_under(CONNECTOR_KEY, "one by one", run(6)) == 0
 
 
 def test_connectors_are_distinguished():
     status = FailurePositions()
-    status.failures_under(WHOSE, "one by one", run(1))
+    status.failures_under(CONNECTOR_KEY, "one by one", run(1))
     assert status.failures_under(("west", "d"), "one by one", run(5)) == 0
 
 
 def test_nothing_failed_nothing_counts():
-    assert FailurePositions().failures_under(WHOSE, "one by one", None) == 0
-    assert FailurePositions().moved(WHOSE, None, AT_7) is None
-    assert FailurePositions().moved(WHOSE, run(3), None) is None
+    assert FailurePositions().failures_under(CONNECTOR_KEY, "one by one", None) == 0
+    assert FailurePositions().moved(CONNECTOR_KEY, None, AT_7) is None
+    assert FailurePositions().moved(CONNECTOR_KEY, run(3), None) is None
 
 
 def test_what_is_where_it_was_at_the_first_failure_has_not_moved():
-    assert FailurePositions().moved(WHOSE, run(3, "orders-0", moved=True), AT_7) is False
-    assert FailurePositions().moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert FailurePositions().moved(WHOSE, run(3, "orders-1"), AT_7) is None
+    assert FailurePositions().moved(CONNECTOR_KEY, run(3, "orders-0", moved=True), AT_7) is False
+    assert FailurePositions().moved(CONNECTOR_KEY, run(3, "orders-1", moved=True), AT_7) is True
+    assert FailurePositions().moved(CONNECTOR_KEY, run(3, "orders-1"), AT_7) is None
 
 
 def test_what_moved_once_and_failed_again_where_it_is_has_not_moved():
     status = FailurePositions()
-    assert status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert status.moved(WHOSE, run(4, "orders-1", moved=True), AT_9) is True
-    assert status.moved(WHOSE, run(5, "orders-1", moved=True), AT_9) is False
+    assert status.moved(CONNECTOR_KEY, run(3, "orders-1", moved=True), AT_7) is True
+    assert status.moved(CONNECTOR_KEY, run(3, "orders-1", moved=True), AT_7) is True
+    assert status.moved(CONNECTOR_KEY, run(4, "orders-1", moved=True), AT_9) is True
+    assert status.moved(CONNECTOR_KEY, run(5, "orders-1", moved=True), AT_9) is False
 
 
 def test_a_new_run_begins_again():
     status = FailurePositions()
-    status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
-    assert status.moved(WHOSE, run(5, "x", first_at=300.0, moved=True), AT_7) is True
-    assert status.moved(WHOSE, run(6, "x", first_at=300.0, moved=True), AT_7) is False
+    status.moved(CONNECTOR_KEY, run(3, "orders-1", moved=True), AT_7)
+    assert status.moved(CONNECTOR_KEY, run(5, "x", first_at=300.0, moved=True), AT_7) is True
+    assert status.moved(CONNECTOR_KEY, run(6, "x", first_at=300.0, moved=True), AT_7) is False
 
 
 def test_what_is_kept_is_bounded():

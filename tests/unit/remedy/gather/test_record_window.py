@@ -331,10 +331,10 @@ def test_behind_a_transaction_that_is_open_a_sink_of_committed_records_reads_not
 
 
 def test_whether_a_sink_reads_aborted_records_matters_only_where_there_are_some():
-    nobody_knows = sink(build_subject(sink_pair(2)))
-    assert locate(World({AT: of(0, GOOD, GOOD, BAD, GOOD)}), nobody_knows) == "decode"
+    unknown_isolation = sink(build_subject(sink_pair(2)))
+    assert locate(World({AT: of(0, GOOD, GOOD, BAD, GOOD)}), unknown_isolation) == "decode"
     some = World({AT: of(0, GOOD, GOOD, BAD, GOOD, aborted=frozenset({3}))})
-    assert locate(some, nobody_knows) == "isolation_unknown"
+    assert locate(some, unknown_isolation) == "isolation_unknown"
 
 
 def test_partitions_without_an_offset_are_other_places_to_look():

@@ -46,7 +46,7 @@ from offsetwatch.remedy.model.plan import (
 from offsetwatch.remedy.model.service_api import Breaker
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
-WHOSE = ("lab", "orders")
+CONNECTOR_KEY = ("lab", "orders")
 PARKED = PlanParked(
     at=9.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
 )
@@ -57,7 +57,7 @@ def small(step: ToState | Restart, action: Action, plan_id: str = "p1") -> Plan:
     return Plan(
         plan_id=plan_id,
         verb=action.value,
-        subject=PlanSubject("rest", *WHOSE, "sink"),
+        subject=PlanSubject("rest", *CONNECTOR_KEY, "sink"),
         steps=(step,),
         original=RequestedState.RUNNING,
         final=RequestedState.STOPPED if action is Action.STOP else RequestedState.RUNNING,
@@ -214,7 +214,7 @@ def test_how_plans_stand_is_known(
         waits,
         may_begin,
     )
-    assert (WHOSE in result.at_work(), WHOSE in result.parked()) == (works, parked)
+    assert (CONNECTOR_KEY in result.at_work(), CONNECTOR_KEY in result.parked()) == (works, parked)
 
 
 def test_plans_that_wait_are_reported_in_the_order_of_their_proposals() -> None:
@@ -232,7 +232,7 @@ def test_plans_that_wait_are_reported_in_the_order_of_their_proposals() -> None:
 
 def test_a_skip_is_known_from_when_it_is_requested_and_once() -> None:
     result = fleet(*begun(SKIP), build_intended(1), build_intended(5, 6.0), build_intended(5, 7.0))
-    assert result.skips == [RecordSkip(6.0, "p1", WHOSE, POISON, "s1")]
+    assert result.skips == [RecordSkip(6.0, "p1", CONNECTOR_KEY, POISON, "s1")]
 
 
 @pytest.mark.parametrize(
@@ -297,13 +297,13 @@ def test_a_restart_is_known_from_when_it_is_requested_each_time() -> None:
     plan = small(Restart(only_failed=True), Action.RESTART_FAILED)
     result = fleet(*begun(plan), build_intended(0, 4.0), build_intended(0, 6.0), plan=plan)
     assert result.restarts == [
-        ConnectorRestart(4.0, WHOSE, "i1"),
-        ConnectorRestart(6.0, WHOSE, "i1"),
+        ConnectorRestart(4.0, CONNECTOR_KEY, "i1"),
+        ConnectorRestart(6.0, CONNECTOR_KEY, "i1"),
     ]
     own = msgspec.structs.replace(plan, remedy=None)
     assert fleet(opened(own), build_intended(0), plan=own).restarts == []
     done = fleet(opened(own), build_intended(0), build_verified(0), plan=own).restarts
-    assert [(item.connector_key, item.incident) for item in done] == [(WHOSE, "")]
+    assert [(item.connector_key, item.incident) for item in done] == [(CONNECTOR_KEY, "")]
     alone = msgspec.structs.replace(own, steps=(Restart(include_tasks=False),))
     assert fleet(opened(alone), build_intended(0), build_verified(0), plan=alone).restarts == []
 
@@ -330,21 +330,21 @@ def test_a_restart_is_known_from_when_it_is_requested_each_time() -> None:
 def test_who_is_stopped_by_us_is_known_until_it_runs_again(
     records: tuple[AnyRecord, ...], stopped: float | None
 ) -> None:
-    expected = {} if stopped is None else {WHOSE: stopped}
+    expected = {} if stopped is None else {CONNECTOR_KEY: stopped}
     assert fleet(*begun(SKIP), *records).stopped_by_us() == expected
 
 
 def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
     held = fleet(*begun(STOP), build_intended(0), build_verified(0), ended(), plan=STOP)
-    assert held.stopped_by_us() == {WHOSE: 4.0}
-    assert held.holding([WHOSE]) == {"i1"}
+    assert held.stopped_by_us() == {CONNECTOR_KEY: 4.0}
+    assert held.holding([CONNECTOR_KEY]) == {"i1"}
     assert held.holding([("lab", "other")]) == frozenset()
     again = msgspec.structs.replace(STOP, plan_id="p2")
     fleet(opened(again), build_intended(0, 2.0), plan=again, into=held)
-    assert held.stopped_by_us() == {WHOSE: 2.0}
+    assert held.stopped_by_us() == {CONNECTOR_KEY: 2.0}
     fleet(ended(PlanStatus.RESTORED), plan=again, into=held)
     fleet(IncidentEnded(at=10.0, incident="another"), into=held)
-    assert held.stopped_by_us() == {WHOSE: 4.0}
+    assert held.stopped_by_us() == {CONNECTOR_KEY: 4.0}
     fleet(IncidentEnded(at=10.0, incident="i1"), into=held)
     assert held.stopped_by_us() == {}
 
@@ -400,10 +400,10 @@ def test_what_an_operator_approved_and_succeeded_is_counted(
     by: str, ending: PlanStatus, successes: int
 ) -> None:
     result = fleet(*begun(SKIP, by), ended(ending))
-    assert result.successes[WHOSE, Action.SKIP_ONE] == successes
-    assert result.ended_at == {WHOSE: 9.0}
+    assert result.successes[CONNECTOR_KEY, Action.SKIP_ONE] == successes
+    assert result.ended_at == {CONNECTOR_KEY: 9.0}
     fleet(*begun(SKIP, by), ended(ending), into=result)
-    assert result.successes[WHOSE, Action.SKIP_ONE] == 2 * successes
+    assert result.successes[CONNECTOR_KEY, Action.SKIP_ONE] == 2 * successes
 
 
 def test_a_plan_that_was_not_approved_or_never_began_is_no_success() -> None:

@@ -721,16 +721,16 @@ def test_a_position_that_was_forgotten_is_no_unreadable_one():
 
 
 @pytest.mark.parametrize(
-    ("offset", "begins_anew"),
+    ("offset", "starts_over"),
     [(b'{"offset":-1}', True), (b"{}", True), (b'{"offset":0}', False), (b'{"offset":"7"}', False)],
 )
 def test_a_partition_that_mirrormaker_begins_again_is_neither_claimed_nor_unreadable(
-    offset, begins_anew
+    offset, starts_over
 ):
     book = book_of(record("mm2", orders(), offset, log_offset=0))
-    assert book.uncommitted("mm2", ORDERS) is begins_anew
-    assert (book.claimed("mm2", "west") == ()) is begins_anew
-    assert not (begins_anew and book.has_unknown_positions("mm2", "west"))
+    assert book.uncommitted("mm2", ORDERS) is starts_over
+    assert (book.claimed("mm2", "west") == ()) is starts_over
+    assert not (starts_over and book.has_unknown_positions("mm2", "west"))
 
 
 def test_upstream_topics_that_configuration_excludes_are_not_reported():

@@ -109,7 +109,7 @@ def test_before_the_first_sync_nothing_reports():
     [
         pytest.param((40, 500), id="copied-again"),
         pytest.param((99, 500), id="the-same-record-again"),
-        pytest.param((300, 5), id="the-target-made-anew"),
+        pytest.param((300, 5), id="the-target-recreated"),
         pytest.param((300, 99), id="two-records-at-one-place"),
     ],
 )
