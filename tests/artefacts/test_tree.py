@@ -12,6 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "exporter" / "offsetwatch"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+TESTS = Path(__file__).parents[1]
 MODULES_IN_A_FOLDER = 15
 
 # Words that name nothing in the field of Kafka, Connect and Prometheus.
@@ -22,6 +23,7 @@ stands place way habit usual look looks glance anew sight blind law laws life li
 stretch storm wish wishes picture together alike edge
 """
 BANNED = frozenset(_BANNED.split())
+BANNED_IN_TESTS = {"nobody", "nobodys", "somebody", "somebodys", "whoever", "told", "anew"}
 # What stands in a published document (OpenAPI), in guards' names, or is a word of the field.
 PUBLISHED = {
     "shown_first",
@@ -92,3 +94,14 @@ def test_names_are_words_of_the_field(package):
         if words(name) & BANNED and name not in PUBLISHED | OF_THE_FIELD
     ]
     assert wrong == []
+
+
+def test_a_test_is_named_by_condition_and_result_in_words_of_the_field():
+    names = [
+        (str(module.relative_to(TESTS)), node.name)
+        for module in sorted(TESTS.rglob("test_*.py"))
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert len(names) > 5000
+    assert [item for item in names if words(item[1]) & BANNED_IN_TESTS] == []

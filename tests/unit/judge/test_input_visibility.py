@@ -375,7 +375,7 @@ def test_groups_that_are_requested_and_not_answered_are_hidden(inputs, unavailab
     assert not build_visibility(*inputs).are_groups_hidden("other")
 
 
-def test_log_ends_of_an_unknown_cluster_are_not_hidden():
+def test_log_ends_without_a_cluster_are_not_hidden():
     visibility = build_visibility(heard(InputId(LOG_ENDS, kafka="west")))
     assert (visibility.are_log_ends_hidden(None), visibility.are_log_ends_hidden("west")) == (
         False,
