@@ -25,6 +25,7 @@ from offsetwatch.errors import (
 )
 from offsetwatch.formatting import format_count
 from offsetwatch.model.records import LogWindow, RawRecord
+from offsetwatch.model.row_positions import format_log_offset
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.live_queries import (
     Brokers,
@@ -374,7 +375,7 @@ def _read_planned_record(source: RecordSource, step: Copy) -> RawRecord | StepIn
 
 
 def _format_record(location: RecordLocation) -> str:
-    return f"{location.log}@{location.offset}"
+    return f"{location.log}@{location.offset_text}"
 
 
 def build_copy_context(
@@ -457,19 +458,20 @@ class ProbationChecker:
         if target is None or position is None:
             said = "its offset is none that could be compared any more"
             return StepInspection(StepStatus.FOREIGN, said)
+        shown, wanted = format_log_offset(position), format_log_offset(target)
         if position < target:
-            said = f"it is back at {position}, before the {target} it was given"
+            said = f"it is back at {shown}, before the {wanted} it was given"
             return StepInspection(StepStatus.FOREIGN, said)
         state = connector.status.state
         passed = StepStatus.DONE if position > target else StepStatus.FOREIGN
         if state in {"stopped", "paused"}:
-            said = f"another client has requested {state} since, and it is at {position}"
+            said = f"another client has requested {state} since, and it is at {shown}"
             return StepInspection(passed, said)
         if state == "failed" or "failed" in connector.status.tasks:
             self._quiet_since = None
             if position > target:
-                return StepInspection(passed, f"it got past it, to {position}, and failed later on")
-            return StepInspection(passed, f"it failed again, still at {position}")
+                return StepInspection(passed, f"it got past it, to {shown}, and failed later on")
+            return StepInspection(passed, f"it failed again, still at {shown}")
         return self._inspect_run(step, connector, position, target)
 
     def carry_out(self, _step: Prove) -> Outcome:
@@ -485,14 +487,14 @@ class ProbationChecker:
             return StepInspection(StepStatus.NOT_YET, "its tasks are not all running yet")
         if self._quiet_since is None or self._quiet_since > now:
             self._quiet_since = now
-        quiet_s = now - self._quiet_since
+        quiet_s, shown = now - self._quiet_since, format_log_offset(position)
         if position == target and not self._nothing_after(step.record):
-            said = f"it runs, and has not committed beyond {position} yet"
+            said = f"it runs, and has not committed beyond {shown} yet"
             return StepInspection(StepStatus.NOT_YET, said)
         if quiet_s < step.quiet_s:
-            said = f"it runs, at {position}; it has to for {step.quiet_s:.0f} s"
+            said = f"it runs, at {shown}; it has to for {step.quiet_s:.0f} s"
             return StepInspection(StepStatus.NOT_YET, said)
-        said = f"it has run for {quiet_s:.0f} s, and is at {position}"
+        said = f"it has run for {quiet_s:.0f} s, and is at {shown}"
         return StepInspection(StepStatus.DONE, said)
 
 

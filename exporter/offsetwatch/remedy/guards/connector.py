@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from offsetwatch.formatting import format_count
+from offsetwatch.model.row_positions import format_log_offset
 from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, allow_if, deny
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
@@ -95,7 +96,9 @@ def first_of_the_batch(*, next_now: int, poison: int) -> GuardReply:
     it may not be written yet.
     """
     return allow_if(
-        f"it reads on at {next_now}, and the record is {poison}", if_=next_now == poison
+        f"it reads on at {format_log_offset(next_now)}, and the record is "
+        f"{format_log_offset(poison)}",
+        if_=next_now == poison,
     )
 
 
@@ -103,7 +106,10 @@ def first_that_exists(*, first_existing: int, poison: int) -> GuardReply:
     """For MirrorMaker and other sources the record is the first that exists after the stored
     offset.
     """
-    said = f"the first record from there is {first_existing}, and the record is {poison}"
+    said = (
+        f"the first record from there is {format_log_offset(first_existing)}, and the record is "
+        f"{format_log_offset(poison)}"
+    )
     return allow_if(said, if_=first_existing == poison)
 
 
@@ -111,7 +117,10 @@ def one_step(
     *, next_now: int, next_wanted: int, poison: int, first_existing: int | None
 ) -> GuardReply:
     """The position moves past the record and over no other record."""
-    said = f"from {next_now} to {next_wanted}, past the record at {poison}"
+    said = (
+        f"from {format_log_offset(next_now)} to {format_log_offset(next_wanted)}, past the record "
+        f"at {format_log_offset(poison)}"
+    )
     alone = poison in {next_now, first_existing}
     return allow_if(said, if_=next_now <= poison and next_wanted == poison + 1 and alone)
 
@@ -132,8 +141,9 @@ def in_the_log(
     """
     aged, fresh = _check_age(now, bounds_read_at, stage)
     said = (
-        f"from {next_now} to {next_wanted} in a log from {earliest} to {log_end}, readable to "
-        f"{readable_end}, {aged}"
+        f"from {format_log_offset(next_now)} to {format_log_offset(next_wanted)} in a log from "
+        f"{format_log_offset(earliest)} to {format_log_offset(log_end)}, readable to "
+        f"{format_log_offset(readable_end)}, {aged}"
     )
     return allow_if(
         said, if_=fresh and earliest <= next_now < next_wanted <= readable_end <= log_end

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from offsetwatch.model.moments import Moment
+from offsetwatch.model.row_positions import ID_SPAN
 from offsetwatch.remedy.model import journal_records as records
 from offsetwatch.remedy.model.approval import PlanHistory, extend_plan_history
 from offsetwatch.remedy.model.plan import (
@@ -234,8 +235,8 @@ class FleetState:
                 log = f"{record.topic}-{record.partition}"
                 said = (
                     f"two records were skipped for one kind of failure, close to each other: "
-                    f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
-                    "that writes them, not the records"
+                    f"{earlier.record.offset_text} and {record.offset_text} of {log}; check the "
+                    "producer that writes them, not the records"
                 )
                 self._open_breaker(plan, moment, said)
         self.skips.append(skip)
@@ -275,7 +276,8 @@ def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
         other.record.topic,
         other.record.partition,
     )
-    near = abs(one.record.offset - other.record.offset) <= NEAR_OFFSETS
+    # Of rows with a time, their numbers.
+    near = abs(one.record.offset % ID_SPAN - other.record.offset % ID_SPAN) <= NEAR_OFFSETS
     return (
         one.connector_key == other.connector_key
         and same_log

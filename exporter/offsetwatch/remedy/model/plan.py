@@ -16,11 +16,18 @@ import msgspec
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment, read_moment
+from offsetwatch.model.row_positions import (
+    build_row_offset,
+    format_log_offset,
+    has_row_fields,
+    read_row_position,
+)
 
 SOURCE_PREFIX: Final = "source:"
 # Of a sink, MirrorSourceConnector, FileStream and JDBC: the offset's field, and what is added to it
 # for the next record.
 _POSITION_FIELDS: Final = {"kafka_offset": 0, "offset": 1, "position": 0, "incrementing": 1}
+_ROW: Final = "row"  # JDBC with timestamps: all fields are one position
 
 
 class RequestedState(StrEnum):
@@ -109,7 +116,7 @@ def parse_position(pair: PartitionOffset | None) -> int | None:
 def parse_next_offset(pair: PartitionOffset | None) -> int | None:
     """Return the offset of the next record, as a consumer counts; None as in parse_position."""
     found = _find_position(pair)
-    return None if found is None else found[1] + _POSITION_FIELDS[found[0]]
+    return None if found is None else found[1] + _POSITION_FIELDS.get(found[0], 1)
 
 
 def build_offset_after(pair: PartitionOffset, record: int) -> PartitionOffset:
@@ -121,7 +128,10 @@ def build_offset_after(pair: PartitionOffset, record: int) -> PartitionOffset:
     if found is None or pair.offset is None:
         raise ValueError(f"{pair.offset} is no offset that a record can be skipped by")
     name = found[0]
-    changed = msgspec.json.decode(pair.offset) | {name: record + 1 - _POSITION_FIELDS[name]}
+    if name == _ROW:
+        changed = build_row_offset(record)
+    else:
+        changed = msgspec.json.decode(pair.offset) | {name: record + 1 - _POSITION_FIELDS[name]}
     return PartitionOffset(pair.partition, encode_sorted(changed).decode())
 
 
@@ -129,8 +139,13 @@ def _find_position(pair: PartitionOffset | None) -> tuple[str, int] | None:
     if pair is None or pair.offset is None:
         return None
     offset = msgspec.json.decode(pair.offset)
+    if not isinstance(offset, dict):
+        return None
+    if has_row_fields(offset):
+        position = read_row_position(offset)
+        return None if position is None else (_ROW, position)
     for name in _POSITION_FIELDS:
-        value = offset.get(name) if isinstance(offset, dict) else None
+        value = offset.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
             return name, value
     return None
@@ -248,7 +263,7 @@ class RecordLocation(msgspec.Struct, frozen=True):
     """Location of one record: cluster, topic and its id, partition and offset.
 
     kafka       the configured name of the cluster; of a line or a row `source:` and the name of its
-                source, whose topics are files, and tables with a column (gather/source_logs.py)
+                source, whose topics are files, and tables with an order (gather/source_logs.py)
     """
 
     kafka: str
@@ -256,6 +271,11 @@ class RecordLocation(msgspec.Struct, frozen=True):
     topic_id: str
     partition: int
     offset: int
+
+    @property
+    def offset_text(self) -> str:
+        """Return the offset as people read it."""
+        return format_log_offset(self.offset)
 
     @property
     def log(self) -> str:

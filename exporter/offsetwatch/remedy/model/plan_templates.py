@@ -119,7 +119,8 @@ def build_skip_plan(
         Prove(what.to, record, quiet_s),
     )
     verb = (
-        f"skip the record at offset {record.offset} of {record.log} for {about.subject.connector}"
+        f"skip the record at offset {record.offset_text} of {record.log} "
+        f"for {about.subject.connector}"
     )
     return _build_plan(
         about,

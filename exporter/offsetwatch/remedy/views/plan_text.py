@@ -61,7 +61,7 @@ def describe_step(step: steps.AnyStep) -> str:
 
 
 def _format_record(location: steps.RecordLocation) -> str:
-    return f"{location.log}@{location.offset}"
+    return f"{location.log}@{location.offset_text}"
 
 
 def _format_pair(pair: steps.PartitionOffset) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from offsetwatch.model.row_positions import ID_SPAN
 from offsetwatch.remedy.model.fleet_state import (
     NEAR_OFFSETS,
     POLICY_APPROVER,
@@ -272,6 +273,13 @@ def test_two_skips_of_one_kind_close_to_each_other_open_the_breaker(offset: int)
     assert list(opens) == ["lab/orders"]
     assert opens["lab/orders"].opened_at == 8.0
     assert f": {POISON.offset} and {offset} of orders-0;" in opens["lab/orders"].said
+
+
+def test_rows_with_times_are_close_by_their_numbers() -> None:
+    row = POISON.offset + 10**18 * ID_SPAN
+    opens = skipped_after(msgspec.structs.replace(POISON, offset=row))
+    assert f" and 2001-09-09T01:46:40Z/{POISON.offset} of" in opens["lab/orders"].said
+    assert skipped_after(msgspec.structs.replace(POISON, offset=row + NEAR_OFFSETS + 1)) == {}
 
 
 @pytest.mark.parametrize(
