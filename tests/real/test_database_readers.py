@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from offsetwatch.errors import (
     ResponseTimeout,
     TargetUnreachable,
 )
+from offsetwatch.model.row_positions import ID_SPAN, RowOrder
 from offsetwatch.model.source_ends import (
     ColumnQuery,
     MysqlEnd,
@@ -361,3 +363,56 @@ def test_a_row_is_read_whole_with_the_types_of_its_columns(
     assert [tuple(column.values()) for column in columns] == [
         (name, type_name, value) for name, _, _, type_name, value in things
     ]
+
+
+# Rows as (id, changed_at, made_at), in the order in which a connector in Berlin reads them, and the
+# time of each in UTC. A row without a time is never read.
+CHANGES = [
+    (9, "2026-01-02 03:04:05.678901", "2026-11-30 01:02:03", 1767319445678901000),
+    (2, None, "2026-01-02 03:04:05.678902", 1767319445678902000),
+    (5, "2026-01-02 03:04:05.678902", None, 1767319445678902000),
+    (1, "2026-07-02 03:04:05", None, 1782954245000000000),
+]
+
+
+@pytest.mark.parametrize("database", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("has_zone", [False, True])
+def test_rows_are_read_in_the_order_of_time_and_number(
+    request: pytest.FixtureRequest, database: str, has_zone: bool
+) -> None:
+    server: DatabaseServer = request.getfixturevalue(database)
+    types = {"postgresql": ("timestamp", "timestamptz"), "mariadb": ("datetime(6)", "timestamp(6)")}
+    time_type = types[database][has_zone]
+    table = f"changes_{has_zone}".lower()
+    columns = f"id bigint, changed_at {time_type} null, made_at {time_type} null"
+    server.query(f"create table {table} ({columns})")
+    zone = "+01" if has_zone and database == "postgresql" else ""
+
+    def quote(moment: str | None) -> str:
+        summer = "+02" if zone and moment and "-07-" in moment else zone
+        return "null" if moment is None else f"'{moment}{summer}'"
+
+    rows = [(number, quote(changed), quote(made)) for number, changed, made, _ in CHANGES]
+    young = [(7, "current_timestamp", "null"), (8, "null", "null")]
+    for number, changed, made in reversed(rows + young):
+        server.query(f"insert into {table} values ({number}, {changed}, {made})")
+    document = {
+        "name": "shop",
+        "kind": "sql",
+        "dsn": server.url(ADMINISTRATOR),
+        "connectors": [{"connect": "lab"}],
+    }
+    order = RowOrder("id", ("changed_at", "made_at"), "Europe/Berlin", 86_400_000)
+    topic = order.name_log(f"public.{table}" if database == "postgresql" else table)
+    with SourceLog(Source.model_validate(document)) as log:
+        if has_zone and database == "mariadb":
+            with pytest.raises(RemoteRefusal, match="time zone of the connector's session"):
+                log.topic_id(topic)
+            return
+        window = log.window(TopicPartition(topic, 0), 0, count_max=9)
+        expected = [nanos * ID_SPAN + number for number, _, _, nanos in CHANGES]
+        assert [record.offset for record in window.records] == expected
+        assert (window.end, log.bounds(topic).end) == (expected[-1] + 1, expected[-1] + 1)
+        for before, after in pairwise(expected):
+            assert log.first(topic, before + 1) == after
+        assert log.first(topic, expected[-1] + 1) is None

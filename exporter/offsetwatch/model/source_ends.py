@@ -184,8 +184,8 @@ class SourceEndRequest(msgspec.Struct, frozen=True):
 class SourceRow(NamedTuple):
     """Line of a file or row of a table, as its connector reads it.
 
-    offset      of a line, the position of its last byte; of a row, the value of its column: a
-                connector that has read it goes on at `offset` + 1
+    offset      of a line, the position of its last byte; of a row, its position (row_positions.py):
+                a connector that has read it goes on at `offset` + 1
     content     bytes of the line with its end; or the row as JSON, with types and names of columns
     """
 
@@ -197,7 +197,7 @@ class SourceRange(NamedTuple):
     """Records of a source from a position on.
 
     identity    of the file, or of the table's columns: another one is another log
-    end         position after the last complete line, or the greatest value and 1
+    end         position after the last complete line or row; of rows, not before the one read from
     """
 
     identity: str

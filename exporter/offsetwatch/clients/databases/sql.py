@@ -8,10 +8,11 @@ Rights: SELECT on the columns.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from offsetwatch.clients.databases import mysql, postgresql
+from offsetwatch.clients.databases.row_times import RowTimes, count_nanos, read_clock
 from offsetwatch.clients.databases.settings import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
@@ -40,6 +42,7 @@ from offsetwatch.errors import (
     SettingsRefused,
     TargetUnreachable,
 )
+from offsetwatch.model.row_positions import ID_SPAN, RowOrder, format_log_offset
 from offsetwatch.model.source_ends import (
     ColumnEnd,
     ColumnQuery,
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     import sqlalchemy
 
 _Result = TypeVar("_Result")
+_Rows = tuple[list[tuple[str, str]], int, tuple[SourceRow, ...]]  # types of columns, end, records
 
 _LIBRARY: Final = "sqlalchemy"
 _DRIVERS: Final = {
@@ -69,10 +73,7 @@ _DIALECT_SETTINGS: Final = {
 }
 _NAME_PARTS_MAX: Final = 3  # catalog, schema, table
 _IDENTITY_CHARS: Final = 32
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NANOS_PER_SECOND: Final = 1_000_000_000
-_NANOS_PER_MICROSECOND: Final = 1000
-_SECONDS_PER_DAY: Final = 86_400
+_NANOS_PER_MILLI: Final = 1_000_000
 # An error of one column; any other is of the connection.
 _OF_ONE_COLUMN: Final = (StatementTimeout, RemoteRefusal, MalformedResponse)
 
@@ -97,36 +98,106 @@ class SqlReader:
         with closing_after_error(self.close):
             return self._read(request.columns)
 
-    def read_records(self, query: ColumnQuery, start: int, count_max: int) -> SourceRange:
-        """Return the rows with an integer of a column from `start` on. Raises ClientError."""
+    def read_records(self, table: str, order: RowOrder, start: int, count_max: int) -> SourceRange:
+        """Return the rows at or after a position, in this order. Raises ClientError.
+
+        It ends before the rows that the connector leaves for later.
+        """
         with closing_after_error(self.close):
             connection = self._connection or self._connect()
             if _name_server(connection) not in _DIALECT_SETTINGS:
                 what = "rows are read of PostgreSQL, MySQL, MariaDB and SQLite only"
                 raise RemoteRefusal(self._source.name, what)
-            if connection.dialect.name == "postgresql" and "." not in query.table:
+            if connection.dialect.name == "postgresql" and "." not in table:
                 # Our search_path may lead to another table than the connector's does.
-                raise RemoteRefusal(self._source.name, f"{query.table} is named without a schema")
-            end = self._read_column(connection, query)
-            if end.error is not None or end.is_time:
-                why = end.error or f"its column {query.column} is a time"
-                raise RemoteRefusal(self._source.name, f"{query.table}: {why}")
-            types = self._read_types(connection, query)
-            table, column = _quote_names(connection, query)
-            statement = (
-                f"SELECT * FROM {table} WHERE {column} >= {start} "  # noqa: S608 - quoted
-                f"ORDER BY {column} LIMIT {count_max}"
-            )
-            rows = self._execute(connection, statement, count_max)
+                raise RemoteRefusal(self._source.name, f"{table} is named without a schema")
+            # One more than requested shows whether two are at one position.
+            limit = count_max + 1 if count_max else 0
+            if order.times:
+                types, end, records = self._read_by_time(connection, table, order, start, limit)
+            else:
+                types, end, records = self._read_by_value(
+                    connection, ColumnQuery(table, order.column), start, limit
+                )
+        for one, other in itertools.pairwise(records):
+            if one.offset == other.offset:
+                what = f"{table} has two rows at {format_log_offset(one.offset)}"
+                raise MalformedResponse(self._source.name, what)
         identity = hashlib.sha256(msgspec.json.encode(types)).hexdigest()[:_IDENTITY_CHARS]
-        records = tuple(self._build_record(query, types, row) for row in rows)
-        return SourceRange(identity, 0 if end.value is None else end.value + 1, records)
+        # Past the last row, which may have been deleted or changed, there is nothing to read.
+        return SourceRange(identity, max(end, start), records[:count_max])
 
-    def _read_types(
-        self, connection: sqlalchemy.Connection, query: ColumnQuery
-    ) -> list[tuple[str, str]]:
+    def _read_by_value(
+        self, connection: sqlalchemy.Connection, query: ColumnQuery, start: int, limit: int
+    ) -> _Rows:
+        end = self._read_column(connection, query)
+        if end.error is not None or end.is_time:
+            why = end.error or f"its column {query.column} is a time"
+            raise RemoteRefusal(self._source.name, f"{query.table}: {why}")
+        types = self._read_types(connection, query.table)
+        table, column = _quote_names(connection, query)
+        statement = f"SELECT * FROM {table} WHERE {column} >= {start} ORDER BY {column}"  # noqa: S608 - quoted
+        rows = self._read_rows(connection, statement, limit)
+        records = tuple(
+            self._build_record(query, types, row, self._read_value(query, types, row))
+            for row in rows
+        )
+        return types, 0 if end.value is None else end.value + 1, records
+
+    def _read_by_time(
+        self,
+        connection: sqlalchemy.Connection,
+        table: str,
+        order: RowOrder,
+        start: int,
+        limit: int,
+    ) -> _Rows:
+        """Read rows as TimestampIncrementingCriteria does; those without a time it never reads."""
+        query = ColumnQuery(table, order.column)
+        try:
+            quoted, column = _quote_names(connection, query)
+            columns = [
+                _quote_names(connection, ColumnQuery(table, name))[1] for name in order.times
+            ]
+            time = columns[0] if len(columns) == 1 else f"COALESCE({', '.join(columns)})"
+            types = self._read_types(connection, table)
+            names = [name for name, _ in types]
+            times = RowTimes(_name_server(connection), dict(types), order)
+            ((clock,),) = self._execute(connection, "SELECT CURRENT_TIMESTAMP")
+            until = read_clock(clock) - order.delay_ms * _NANOS_PER_MILLI
+            begin, first = divmod(start, ID_SPAN)
+            begin_text = times.write_literal(begin)
+            old = f"{time} < {times.write_literal(until, is_bound=True)}"
+            after = f"({time} = {begin_text} AND {column} >= {first} OR {time} > {begin_text})"
+            select = f"SELECT * FROM {quoted} WHERE {old}"  # noqa: S608 - quoted
+            last = self._read_rows(connection, f"{select} ORDER BY {time} DESC, {column} DESC", 1)
+            rows = self._read_rows(
+                connection, f"{select} AND {after} ORDER BY {time}, {column}", limit
+            )
+
+            def find_position(row: Any) -> int:
+                value = self._read_value(query, types, row)
+                if not 0 <= value < ID_SPAN:
+                    raise ValueError(f"{query.column} is {value}")
+                moment = times.read(row[names.index(name)] for name in order.times)
+                return moment * ID_SPAN + value
+
+            end = find_position(last[0]) + 1 if last else 0
+            records = tuple(
+                self._build_record(query, types, row, find_position(row)) for row in rows
+            )
+        except ValueError as exc:
+            raise RemoteRefusal(self._source.name, f"{table}: {exc}") from exc
+        return types, end, records
+
+    def _read_rows(
+        self, connection: sqlalchemy.Connection, statement: str, limit: int
+    ) -> list[Any]:
+        return self._execute(connection, f"{statement} LIMIT {limit}", limit)
+
+    def _read_types(self, connection: sqlalchemy.Connection, table: str) -> list[tuple[str, str]]:
         """Return names and types of a table's columns, in their order."""
-        *schema, table = query.table.split(".")
+        *schema, name = table.split(".")
         library = import_library(self._source, _LIBRARY)
 
         def format_type(type_: Any) -> str:
@@ -136,24 +207,28 @@ class SqlReader:
 
         def read() -> list[tuple[str, str]]:
             inspector = library.inspect(connection)
-            columns = inspector.get_columns(table, schema=schema[-1] if schema else None)
+            columns = inspector.get_columns(name, schema=schema[-1] if schema else None)
             return [(column["name"], format_type(column["type"])) for column in columns]
 
         return self._attempt(read)
 
-    def _build_record(
-        self, query: ColumnQuery, types: list[tuple[str, str]], row: Any
-    ) -> SourceRow:
+    def _read_value(self, query: ColumnQuery, types: list[tuple[str, str]], row: Any) -> int:
+        """Return the whole number that a row has in a column."""
         names = [name for name, _ in types]
         if list(row._fields) != names or names.count(query.column) != 1:
             what = f"the columns of {query.table} are not those that its catalog has"
             raise MalformedResponse(self._source.name, what)
-        offset = row[names.index(query.column)]
-        if isinstance(offset, Decimal) and offset == offset.to_integral_value():
-            offset = int(offset)
-        if not isinstance(offset, int):
+        value = row[names.index(query.column)]
+        if isinstance(value, Decimal) and value == value.to_integral_value():
+            value = int(value)
+        if not isinstance(value, int):
             what = f"{query.column} of {query.table} is no whole number"
             raise MalformedResponse(self._source.name, what)
+        return value
+
+    def _build_record(
+        self, query: ColumnQuery, types: list[tuple[str, str]], row: Any, offset: int
+    ) -> SourceRow:
         columns = [
             {"name": name, "type": type_name, "value": _prepare_value(value)}
             for (name, type_name), value in zip(types, row, strict=True)
@@ -324,14 +399,9 @@ def _build_end(value: object) -> ColumnEnd:
     if isinstance(value, int) and not isinstance(value, bool):
         return ColumnEnd(value)
     if isinstance(value, datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        past = moment - _EPOCH
-        seconds = past.days * _SECONDS_PER_DAY + past.seconds
-        nanos = seconds * _NANOS_PER_SECOND + past.microseconds * _NANOS_PER_MICROSECOND
-        return ColumnEnd(nanos, is_time=True)
+        return ColumnEnd(count_nanos(value), is_time=True)
     if isinstance(value, date):
-        days = (value - _EPOCH.date()).days
-        return ColumnEnd(days * _SECONDS_PER_DAY * _NANOS_PER_SECOND, is_time=True)
+        return ColumnEnd(count_nanos(datetime(value.year, value.month, value.day)), is_time=True)  # noqa: DTZ001 - in UTC
     return ColumnEnd(
         None,
         error=f"its greatest value is neither a whole number nor a time: {type(value).__name__}",

@@ -24,6 +24,7 @@ from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.records import Headers, RawRecord
+from offsetwatch.model.row_positions import format_log_offset
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
 from offsetwatch.remedy.gather.live_queries import (
     ALTER_OFFSETS_SINCE,
@@ -61,6 +62,7 @@ from offsetwatch.remedy.locate.search import (
     SubjectPartition,
     parse_fields,
     read_mirror_facts,
+    read_row_order,
     read_sink_facts,
     read_source_delivery,
 )
@@ -138,7 +140,7 @@ class PoisonLocator:
         if case.key in index.sink_groups or case.key in index.flows:
             return  # their logs keep the order of all records
         subject = self._build_source_subject(case, now)
-        if subject is not None:
+        if isinstance(subject, SourceSubject):
             self._find_in_source(case, subject)
 
     def _build_subject(
@@ -162,7 +164,7 @@ class PoisonLocator:
 
     def _build_source_subject(
         self, case: RemediationCase, now: LiveConnectorState
-    ) -> SourceSubject | None:
+    ) -> SourceSubject | NoIdentification | None:
         """Return a source whose records can be read; None if they cannot."""
         assert now.config is not None
         assert now.pairs is not None
@@ -172,10 +174,12 @@ class PoisonLocator:
         )
         readable = [source for source in sources if source.kind in {"file", "sql"}]
         database = settings.database
-        if len(readable) != 1 or (database is not None and database.mode != "incrementing"):
+        if len(readable) != 1:
             return None
+        order = None if database is None else read_row_order(database, now.config)
+        if isinstance(order, NoIdentification) or (database is not None and order is None):
+            return order
         kafka = f"{SOURCE_PREFIX}{readable[0].name}"
-        column = None if database is None else database.incrementing_column
         worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
         run = None if case.incident is None else case.incident.worst
         partitions = []
@@ -183,7 +187,7 @@ class PoisonLocator:
             fields = parse_fields(pair.partition)
             if settings.filename not in {None, fields.get("filename")}:
                 continue  # of a file that it read before
-            position = parse_source_position(pair, column)
+            position = parse_source_position(pair, order)
             label = format_partition_label(fields)
             partitions.append(
                 SubjectPartition(
@@ -197,7 +201,7 @@ class PoisonLocator:
             kafka=kafka,
             failure=case.failure,
             partitions=tuple(partitions),
-            facts=read_source_delivery(now.config, column, worker),
+            facts=read_source_delivery(now.config, order, worker),
             connect_version=_version_of(now),
         )
 
@@ -205,7 +209,7 @@ class PoisonLocator:
         denied = refuse_source(subject)
         if denied is not None:
             return denied
-        parse = partial(parse_source_position, column=subject.facts.column)
+        parse = partial(parse_source_position, order=subject.facts.order)
         reader = BoundedLogReader(
             self._open_reader,
             self._brokers,
@@ -357,8 +361,10 @@ class PoisonLocator:
         if flow is not None and flow.upstream is not None:
             return self._find_between(flow.upstream, mine, to, parse_mirror_position)
         source = None if now.config is None else self._build_source_subject(case, now)
+        if isinstance(source, NoIdentification):
+            return source
         if source is not None:
-            parse = partial(parse_source_position, column=source.facts.column)
+            parse = partial(parse_source_position, order=source.facts.order)
             return self._find_between(source.kafka, mine, to, parse)
         said = (
             "what it would skip cannot be copied first; `offsets alter` sets an offset, with a "
@@ -393,13 +399,15 @@ class PoisonLocator:
         records = [record for record in window.records if record.offset < after.next]
         if len(records) != 1:
             said = (
-                f"{format_count(len(records), 'record')} from {before.next} to before {after.next}"
+                f"{format_count(len(records), 'record')} from {format_log_offset(before.next)} "
+                f"to before {format_log_offset(after.next)}"
             )
             return NoIdentification("not_one_record", f"{said}, and one is skipped at a time")
         record = records[0]
         if record.offset + 1 != after.next or topic_id is None:
-            said = f"after the record at {record.offset} comes {record.offset + 1}"
-            return NoIdentification("not_the_next", f"{said}, and not {after.next}")
+            offset, wanted = format_log_offset(record.offset), format_log_offset(after.next)
+            said = f"after the record at {offset} comes {format_log_offset(record.offset + 1)}"
+            return NoIdentification("not_the_next", f"{said}, and not {wanted}")
         if kafka.startswith(SOURCE_PREFIX):
             inside = check_line_begin(before, record)
             if inside is not None:

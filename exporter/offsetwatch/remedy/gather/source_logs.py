@@ -1,9 +1,9 @@
 """Files and tables of configured sources as logs, for the search of a record and its copy.
 
 A FileStream connector reads a file line by line, and a JDBC source connector with an incrementing
-column a table row by row: each is a log with one partition. Its offsets are those of SourceRow,
-so that a position is right after a record at its `offset` + 1, as in a log of Kafka. Nothing here
-changes a source.
+column, alone or after timestamp columns, a table row by row: each is a log with one partition. Its
+offsets are those of SourceRow, so that a position is right after a record at its `offset` + 1, as
+in a log of Kafka. Nothing here changes a source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from offsetwatch.decode.dialects import find_own_dialect
 from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import LogWindow, RawRecord
-from offsetwatch.model.source_ends import ColumnQuery, SourceKind, SourceRange
+from offsetwatch.model.row_positions import parse_log_name
+from offsetwatch.model.source_ends import SourceKind, SourceRange
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import SOURCE_PREFIX
 from offsetwatch.state.sources.source_ends import DIALECTS
@@ -42,7 +43,7 @@ def find_reading_sources(
 class SourceLog:
     """Files or tables of one source as logs. Each call may raise ClientError. For one thread.
 
-    A topic is the name of a file, or a table with its column: `public.orders(id)`.
+    A topic is the name of a file, or a table with the order of its rows: `public.orders(id)`.
     """
 
     def __init__(self, source: Source) -> None:
@@ -115,8 +116,7 @@ class SourceLog:
     def _read(self, topic: str, start: int, count_max: int) -> SourceRange:
         if isinstance(self._reader, FileReader):
             return self._reader.read_records(topic, start, count_max)
-        table, _, column = topic.removesuffix(")").rpartition("(")
-        return self._reader.read_records(ColumnQuery(table, column), start, count_max)
+        return self._reader.read_records(*parse_log_name(topic), start, count_max)
 
 
 class SourceLogs:

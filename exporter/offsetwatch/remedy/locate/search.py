@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.decode.java.hash_map import trim_blanks
+from offsetwatch.model.connectors import DatabaseSettings
 from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord
+from offsetwatch.model.row_positions import RowOrder, find_time_zone
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import SKIPPABLE, Failure
 from offsetwatch.remedy.locate.converters import (
@@ -93,19 +95,19 @@ class MirrorFacts:
 class SourceDelivery:
     """Settings of a source whose records can be read.
 
-    column          JDBC: the incrementing column, if it has no other order
+    order           JDBC: the order of its rows
     may_drop        a transform, or errors.tolerance, may leave records out, whose offsets are then
                     not committed
     exactly_once    its worker commits offsets with the records of a whole batch; None if unknown
     """
 
-    column: str | None = None
+    order: RowOrder | None = None
     may_drop: bool = True
     exactly_once: bool | None = None
 
 
 def read_source_delivery(
-    config: SettingsMap, column: str | None, worker: SettingsMap | None
+    config: SettingsMap, order: RowOrder | None, worker: SettingsMap | None
 ) -> SourceDelivery:
     """Read the settings of a source. `worker` has the worker's properties, if they are known."""
     aliases = [name.strip() for name in (config.get("transforms") or "").split(",")]
@@ -113,10 +115,42 @@ def read_source_delivery(
     tolerance = _read_literal(config.get("errors.tolerance", "none"))
     support = (worker or {}).get("exactly.once.source.support") or "disabled"
     return SourceDelivery(
-        column=column,
+        order=order,
         may_drop=tolerance != "none" or not all(map(_keeps_records, classes)),
         exactly_once=None if worker is None else support.strip().lower() != "disabled",
     )
+
+
+def read_row_order(
+    database: DatabaseSettings, config: SettingsMap
+) -> RowOrder | NoIdentification | None:
+    """Return the order in which a JDBC source reads rows; None in a mode without an exact one.
+
+    A setting that would leave the order unknown is the reason why no record can be identified.
+    """
+    if database.mode not in {"incrementing", "timestamp+incrementing"}:
+        return None
+    column, has_times = database.incrementing_column, database.mode != "incrementing"
+    zone = _read_literal(config.get("db.timezone", "UTC"))
+    delay = _read_literal(config.get("timestamp.delay.interval.ms", "0")) or ""
+    order = RowOrder(column or "")
+    if has_times:
+        is_number = delay.isascii() and delay.isdigit() and len(delay) <= _DIGITS_MAX
+        order = RowOrder(
+            column or "", database.timestamp_columns, zone or "", int(delay) if is_number else -1
+        )
+    for is_unknown, why in (
+        (database.has_query, "it reads a query, whose rows are not those of a table"),
+        (not column, "incrementing.column.name does not name its column"),
+        (has_times and not order.times, "timestamp.column.name does not name its columns"),
+        (has_times and not order.has_plain_names, "names of its columns have other characters"),
+        (has_times and find_time_zone(order.zone) is None, "its db.timezone is not known here"),
+        (order.delay_ms < 0, "its timestamp.delay.interval.ms is not known here"),
+        (has_times and bool(config.get("query.suffix")), "query.suffix changes what it reads"),
+    ):
+        if is_unknown:
+            return NoIdentification("row_order_unknown", f"which row is next is unknown: {why}")
+    return order
 
 
 def _keeps_records(class_name: str | None) -> bool:

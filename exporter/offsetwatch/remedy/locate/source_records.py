@@ -14,6 +14,12 @@ from typing import Final
 
 from offsetwatch.model.findings import OFFSET, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
+from offsetwatch.model.row_positions import (
+    ID_SPAN,
+    RowOrder,
+    format_log_offset,
+    read_row_position,
+)
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import (
@@ -40,21 +46,29 @@ _STAGES: Final = frozenset(
 )
 
 
-def parse_source_position(pair: PartitionOffset, column: str | None) -> ReadPosition | None:
+def parse_source_position(pair: PartitionOffset, order: RowOrder | None) -> ReadPosition | None:
     """Return the position after the last record read; None if its order is not known.
 
-    column      JDBC: the incrementing column
+    order       JDBC: of its rows
     """
     partition, offset = parse_fields(pair.partition), parse_fields(pair.offset)
+    table = partition.get("table")
+    if isinstance(table, str) and order is not None and order.times:
+        row = read_row_position(offset)
+        return None if row is None else _build_row_position(table, order, row)
     if len(offset) != 1:
         return None
     file, position = partition.get("filename"), read_whole_number(offset, _POSITION)
     if isinstance(file, str) and position is not None:
         return ReadPosition(TopicPartition(file, 0), position)
-    table, last = partition.get("table"), read_whole_number(offset, _INCREMENTING)
-    if isinstance(table, str) and column is not None and last is not None:
-        return ReadPosition(TopicPartition(f"{table}({column})", 0), last + 1)
+    last = read_whole_number(offset, _INCREMENTING)
+    if isinstance(table, str) and order is not None and last is not None:
+        return _build_row_position(table, order, last)
     return None
+
+
+def _build_row_position(table: str, order: RowOrder, last: int) -> ReadPosition:
+    return ReadPosition(TopicPartition(order.name_log(table), 0), last + 1)
 
 
 def refuse_source(subject: SourceSubject) -> NoIdentification | None:
@@ -65,7 +79,7 @@ def refuse_source(subject: SourceSubject) -> NoIdentification | None:
             "no_failure", "it has not failed: a source that runs does not show a record it is at"
         )
     denied = refuse_by_failure(failure) or refuse_by_offsets(
-        subject.partitions, lambda pair: parse_source_position(pair, subject.facts.column)
+        subject.partitions, lambda pair: parse_source_position(pair, subject.facts.order)
     )
     if denied is not None:
         return denied
@@ -104,7 +118,7 @@ def find_in_source(
         return denied
     suspects = find_suspects(
         subject.partitions,
-        lambda pair: parse_source_position(pair, subject.facts.column),
+        lambda pair: parse_source_position(pair, subject.facts.order),
         readings,
     )
     if isinstance(suspects, NoIdentification):
@@ -132,6 +146,10 @@ def check_line_begin(position: ReadPosition, record: RawRecord) -> NoIdentificat
     return NoIdentification("inside_a_line", what)
 
 
+def _describe_offset(offset: int) -> int | str:
+    return offset if offset < ID_SPAN else format_log_offset(offset)
+
+
 def _identify(
     subject: SourceSubject, suspect: Suspect, record: RawRecord, failures: int
 ) -> IdentifiedRecord | NoIdentification:
@@ -144,6 +162,6 @@ def _identify(
         record,
         build_offset_after(suspect.partition.pair, record.offset),
         ("next_record",),
-        (EvidenceItem("next record", record.offset, OFFSET),),
+        (EvidenceItem("next record", _describe_offset(record.offset), OFFSET),),
         (),
     )

@@ -258,7 +258,7 @@ def _build_identified(
     )
 
 
-_TIMESTAMP_FIELDS: Final = ("timestamp", "timestamp_nanos")
+_TIMESTAMP_FIELDS: Final = frozenset({"timestamp", "timestamp_nanos"})
 
 
 def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
@@ -276,11 +276,11 @@ def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
             evidence,
             (recommendations.CONFIGURE_THE_SOURCE, recommendations.FIX_THE_FILE),
         )
-    if dialect is JDBC and not any(name in fields for name in _TIMESTAMP_FIELDS):
+    if dialect is JDBC and not (fields and fields.keys() <= _TIMESTAMP_FIELDS):
         return NoIdentification(
             "person_must_say",
-            "`incrementing` is the last id that was read: a person has to give the id of the row "
-            "that fails, which the database knows",
+            "`incrementing` is the last id that was read, after `timestamp` if it has one: a "
+            "person has to give both of the row that fails, which the database knows",
             evidence,
             (recommendations.CONFIGURE_THE_SOURCE, recommendations.BOUND_THE_QUERY),
         )

@@ -19,6 +19,7 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow
+from offsetwatch.model.row_positions import ID_SPAN
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.classify import Failure, FailureKind
 from offsetwatch.remedy.gather import live_queries
@@ -381,7 +382,7 @@ class SourceCase:
 SOURCES = replace(EMPTY_SNAPSHOT, connectors=(view(ConnectorKind.SOURCE),))
 
 
-@pytest.fixture(params=["file", "sql", "other mode"])
+@pytest.fixture(params=["file", "sql", "by time", "unknown zone", "other mode"])
 def source_case(request: pytest.FixtureRequest, tmp_path: Path) -> SourceCase:
     worker = tmp_path / "worker.properties"
     worker.write_text(f"key.converter={STRING}\nvalue.converter={STRING}\n")
@@ -399,6 +400,25 @@ def source_case(request: pytest.FixtureRequest, tmp_path: Path) -> SourceCase:
         )
         config = FILE_STREAM | {"file": str(file)}
         expected = f"filename={file}", (str(file), 4), '{"position":5}'
+    elif request.param in {"by time", "unknown zone"}:
+        with sqlite3.connect(table) as connection:
+            connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, at TIMESTAMP)")
+            rows = [(9, 1000), (4, 2000), (5, 1500), (6, None)]
+            connection.executemany("INSERT INTO orders VALUES (?, ?)", rows)
+        settings |= {"kind": "sql", "dsn": f"sqlite:///{table}"}
+        offset = '{"incrementing":9,"timestamp":1000,"timestamp_nanos":0}'
+        pairs = (PartitionOffset('{"protocol":"1","table":"orders"}', offset),)
+        zone = "Mars/Olympus" if request.param == "unknown zone" else "UTC"
+        config = JDBC | {
+            "mode": "timestamp+incrementing",
+            "timestamp.column.name": "at",
+            "db.timezone": zone,
+        }
+        expected = (
+            "protocol=1,table=orders",
+            ("orders(at+id in UTC, 0 ms)", 1_500_000_000 * ID_SPAN + 5),
+            '{"incrementing":5,"timestamp":1500,"timestamp_nanos":500000000}',
+        )
     else:
         with sqlite3.connect(table) as connection:
             connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, note TEXT)")
@@ -416,7 +436,7 @@ def source_case(request: pytest.FixtureRequest, tmp_path: Path) -> SourceCase:
     return SourceCase(locator, now(*pairs, config=config), *expected)
 
 
-@pytest.mark.parametrize("source_case", ["file", "sql"], indirect=True)
+@pytest.mark.parametrize("source_case", ["file", "sql", "by time"], indirect=True)
 def test_a_line_or_row_is_found_once_its_source_has_failed_on_it_again(
     source_case: SourceCase,
 ) -> None:
@@ -448,6 +468,39 @@ def test_a_line_or_row_that_an_operator_names_is_the_next_one(source_case: Sourc
         refused = locate(offset)
         assert isinstance(refused, NoIdentification), refused
         assert refused.reason == "not_one_record"
+
+
+@pytest.mark.parametrize("source_case", ["by time"], indirect=True)
+def test_a_row_by_time_is_named_by_all_fields_of_its_offset(source_case: SourceCase) -> None:
+    def locate(offset: str | None) -> IdentifiedRecord | NoIdentification:
+        to = replace(source_case.pair, offset=offset)
+        return source_case.locator.named(case(CAST), source_case.state, SOURCES, to)
+
+    for offset in (None, source_case.to):
+        answer = locate(offset)
+        assert isinstance(answer, IdentifiedRecord), answer
+        assert (answer.record.topic, answer.record.offset) == source_case.record
+        assert answer.to.offset == source_case.to
+    for offset, reason in (
+        (source_case.to.replace('"incrementing":5', '"incrementing":6'), "not_the_next"),
+        ('{"incrementing":4,"timestamp":2000,"timestamp_nanos":0}', "not_one_record"),
+        ('{"incrementing":5}', "offset_shape"),
+    ):
+        refused = locate(offset)
+        assert isinstance(refused, NoIdentification), refused
+        assert refused.reason == reason
+
+
+@pytest.mark.parametrize("source_case", ["unknown zone"], indirect=True)
+def test_rows_whose_order_is_unknown_are_refused_with_the_setting(source_case: SourceCase) -> None:
+    source_case.locator.observe(case(CAST), source_case.state, SOURCES)
+    for answer in (
+        source_case.locator.find(case(CAST), source_case.state, SOURCES),
+        source_case.locator.named(case(CAST), source_case.state, SOURCES, source_case.pair),
+    ):
+        assert isinstance(answer, NoIdentification)
+        assert answer.reason == "row_order_unknown"
+        assert "its db.timezone is not known here" in answer.said
 
 
 @pytest.mark.parametrize("source_case", ["other mode"], indirect=True)

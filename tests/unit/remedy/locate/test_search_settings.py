@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from offsetwatch.model.connectors import DatabaseSettings
+from offsetwatch.model.row_positions import RowOrder
 from offsetwatch.remedy.locate.search import (
     WORKER_SETTINGS,
     MirrorFacts,
+    NoIdentification,
     SinkFacts,
     read_mirror_facts,
+    read_row_order,
     read_sink_facts,
     read_source_delivery,
 )
+from tests.changed import replace
 from tests.unit.remedy.stalled_connectors import JSON
 
 SECRETS = {
@@ -83,6 +88,53 @@ class _Worker(dict[str, str]):
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         self.names.add(name)
         return super().get(name, default)
+
+
+BY_TIME = {"timestamp.delay.interval.ms": " 5000", "db.timezone": "Europe/Berlin"}
+JDBC = DatabaseSettings(
+    mode="timestamp+incrementing", incrementing_column="id", timestamp_columns=("b", "a")
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "config", "order"),
+    [
+        ({}, {}, RowOrder("id", ("b", "a"), "UTC", 0)),
+        ({}, BY_TIME, RowOrder("id", ("b", "a"), "Europe/Berlin", 5000)),
+        ({"mode": "incrementing"}, BY_TIME | {"db.timezone": "?"}, RowOrder("id")),
+        ({"mode": "timestamp"}, BY_TIME, None),
+        ({"mode": "bulk"}, {}, None),
+        ({"mode": None}, {}, None),
+    ],
+)
+def test_the_order_of_rows_is_that_of_the_mode(
+    changed: dict[str, object], config: dict[str, str], order: RowOrder | None
+) -> None:
+    assert read_row_order(replace(JDBC, **changed), config) == order
+
+
+@pytest.mark.parametrize(
+    ("changed", "config", "why"),
+    [
+        ({"has_query": True}, {}, "it reads a query"),
+        ({"has_query": True, "mode": "incrementing"}, {}, "it reads a query"),
+        ({"incrementing_column": None}, {}, "incrementing.column.name"),
+        ({"timestamp_columns": ()}, {}, "timestamp.column.name"),
+        ({"timestamp_columns": ("a b",)}, {}, "other characters"),
+        ({}, {"db.timezone": "Mars/Olympus"}, "db.timezone"),
+        ({}, {"db.timezone": "${file:/x:y}"}, "db.timezone"),
+        ({}, {"timestamp.delay.interval.ms": "${file:/x:y}"}, "timestamp.delay.interval.ms"),
+        ({}, {"timestamp.delay.interval.ms": "-1"}, "timestamp.delay.interval.ms"),
+        ({}, {"query.suffix": "FOR UPDATE"}, "query.suffix"),
+    ],
+)
+def test_settings_that_leave_the_order_of_rows_unknown_are_named(
+    changed: dict[str, object], config: dict[str, str], why: str
+) -> None:
+    answer = read_row_order(replace(JDBC, **changed), config)
+    assert isinstance(answer, NoIdentification)
+    assert answer.reason == "row_order_unknown"
+    assert why in answer.said
 
 
 def test_all_that_is_queried_of_a_worker_is_taken_from_its_properties() -> None:

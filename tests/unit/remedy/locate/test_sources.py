@@ -314,9 +314,10 @@ def test_larger_limits_come_first_and_tolerance_not_before_it_is_safe(
 
 FILE = PartitionOffset('{"filename":"/data/in.txt"}', '{"position":100}')
 ROWS = PartitionOffset('{"protocol":"1","table":"db.orders"}', '{"incrementing":7}')
-TIMED = PartitionOffset(
+ROWS_BY_TIME = PartitionOffset(
     '{"protocol":"1","table":"db.orders"}', '{"incrementing":7,"timestamp":1700000000000}'
 )
+TIMED = PartitionOffset('{"protocol":"1","table":"db.orders"}', '{"timestamp":1700000000000}')
 MYSQL = PartitionOffset('{"server":"s"}', '{"file":"bin.000003","pos":154,"ts_sec":1700000000}')
 SQL_SERVER = PartitionOffset(
     '{"database":"d","server":"s"}',
@@ -342,6 +343,7 @@ OTHER_ADVICE = (recommendations.ASK_THE_CONNECTOR,)
             "person_must_say",
             ROW_ADVICE,
         ),
+        ("JdbcSource", ROWS_BY_TIME, "person_must_say", ROW_ADVICE),
         ("JdbcSource", TIMED, "no_safe_offset", (recommendations.BOUND_THE_QUERY,)),
         ("MySqlConnector", MYSQL, "no_safe_offset", MODE_ADVICE),
         ("SqlServerConnector", SQL_SERVER, "no_safe_offset", MODE_ADVICE),
