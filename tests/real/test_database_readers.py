@@ -19,6 +19,7 @@ from lab.databases.server import ADMINISTRATOR, ORDERS, SHOP, WATCHER, DatabaseS
 from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.clients.databases import SourceReader, build_source_reader
+from offsetwatch.clients.databases.mysql import MysqlReader
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
     AccessDenied,
@@ -37,6 +38,7 @@ from offsetwatch.model.source_ends import (
 )
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.source_logs import SourceLog
+from offsetwatch.toolbox.next_offset import find_next_offset
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
@@ -83,8 +85,12 @@ def mariadb(folder: Path) -> Iterator[MariadbServer]:
 
 
 def reader(kind: str, dsn: str, **settings: Any) -> SourceReader:
+    return build_source_reader(build_source(kind, dsn, **settings))
+
+
+def build_source(kind: str, dsn: str, **settings: Any) -> Source:
     document = {"name": "shop", "kind": kind, "dsn": dsn, "connectors": [{"connect": "lab"}]}
-    return build_source_reader(Source.model_validate({**document, **settings}))
+    return Source.model_validate({**document, **settings})
 
 
 def url(server: DatabaseServer, user: str = USER, database: str = SHOP) -> str:
@@ -251,6 +257,49 @@ def test_each_right_on_mariadb_has_its_fields(
         end = read(reader("mysql", url(mariadb, database="")))
         assert end.gtids == mariadb.gtids()
     assert {name for name in end.__struct_fields__ if getattr(end, name) is None} == missing
+
+
+@pytest.mark.parametrize("has_gtids", [True, False])
+def test_the_next_offset_is_where_the_server_says_that_the_transaction_ends(
+    mariadb: MariadbServer, *, has_gtids: bool
+) -> None:
+    mariadb.query("flush binary logs")
+    mariadb.insert(1)
+    before = _coordinates(mariadb, has_gtids=has_gtids)
+    with mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("begin")
+        cursor.execute(f"update {ORDERS} set note = 'new'")
+        cursor.execute(f"insert into {ORDERS} (note) values (_binary x'ff00')")
+        cursor.execute("commit")
+    after_first = _coordinates(mariadb, has_gtids=has_gtids)
+    mariadb.query("flush binary logs")
+    mariadb.insert(1)
+    after_second = _coordinates(mariadb, has_gtids=has_gtids)
+    source = MysqlReader(build_source("mysql", mariadb.url(WATCHER, "")))
+    with closing(source):
+        end = source.read(REQUEST)
+        first = find_next_offset({**before, "event": 2}, end, source, source="shop")
+        (passed,) = first.transactions
+        assert [*passed.tables] == [f"{SHOP}.{ORDERS}"]
+        assert first.fields == after_first
+        second = find_next_offset(first.fields, end, source, source="shop")
+        both = find_next_offset(before, end, source, source="shop", count=2)
+        assert second.fields == both.fields == after_second
+        with pytest.raises(RemoteRefusal, match="nothing is after its offset"):
+            find_next_offset(second.fields, end, source, source="shop")
+        with pytest.raises(RemoteRefusal, match="not found within 3 events"):
+            find_next_offset(before, end, source, source="shop", events_max=3)
+        with pytest.raises(NotFound, match="SHOW BINLOG EVENTS"):
+            source.read_events(str(after_second["file"]), 7, 1)
+    assert mariadb.gtids() == end.gtids
+
+
+def _coordinates(server: MariadbServer, *, has_gtids: bool) -> dict[str, Any]:
+    """Return an offset at the end of the newest commit."""
+    ((file, *_),) = server.query("show master status")
+    events = server.query(f"show binlog events in '{file}'")
+    position = [end for _, _, kind, _, end, _ in events if kind == "Xid"][-1]
+    return {"file": file, "pos": position, **({"gtids": server.gtids()} if has_gtids else {})}
 
 
 def test_refusals_of_mariadb_are_named(mariadb: MariadbServer) -> None:

@@ -394,6 +394,26 @@ def parse_gtids(text: str, *, mariadb: bool) -> GtidSet | None:
     return GtidSet(runs)
 
 
+def add_gtid(gtids: str, gtid: str, *, mariadb: bool) -> str | None:
+    """Return a set of GTIDs with one more, as Debezium writes it; None if either is no such text.
+
+    MariaDB has the newest one of each domain.
+    """
+    known, added = (parse_gtids(text, mariadb=mariadb) for text in (gtids, gtid))
+    if known is None or added is None:
+        return None
+    if mariadb:
+        newest = {member.strip().partition("-")[0]: member.strip() for member in gtids.split(",")}
+        return ",".join({**newest, gtid.partition("-")[0]: gtid}.values())
+    runs = dict(known.runs)
+    for source, each in added.runs.items():
+        runs[source] = _join_runs([*runs.get(source, ()), *each])
+    return ",".join(
+        ":".join((source, *(f"{first}-{last}" for first, last in each)))
+        for source, each in runs.items()
+    )
+
+
 def _parse_mysql_runs(member: str) -> dict[str, tuple[tuple[int, int], ...]] | None:
     """Return the runs of one server, and of each of its tags."""
     match = _MYSQL_GTIDS.fullmatch(member)

@@ -83,6 +83,22 @@ class BinlogReader(msgspec.Struct, frozen=True, gc=False):
     sent_all: bool
 
 
+class BinlogEvent(NamedTuple):
+    """Event of a binlog (SHOW BINLOG EVENTS); the next one begins at `end`.
+
+    kind        like Gtid, Query, Table_map, Write_rows, Xid
+    server_id   of the server that wrote it first
+    info        what the server says of it: a statement, a GTID, a table; no values of rows
+    """
+
+    file: str
+    position: int
+    kind: str
+    server_id: int
+    end: int
+    info: str
+
+
 class MysqlEnd(msgspec.Struct, frozen=True, gc=False, tag="mysql"):
     """End of the binlog of a MySQL or MariaDB server.
 

@@ -37,20 +37,30 @@ class SourcePool:
         self, connector: str, settings: ConnectorSettings, partitions: Iterable[Fields]
     ) -> SourceFacts:
         """Return the end of the source that a connector reads, or why it is not known."""
-        class_name = settings.class_name
-        sources = find_reading_sources(self._sources, self._connect, connector, class_name)
-        if len(sources) != 1:
-            names = format_names(source.name for source in sources)
-            why = f"it reads several of sources: {names}" if sources else NO_SOURCE
-            return SourceFacts(unknown=why)
-        (source,) = sources
+        source = self.find(connector, settings)
+        if isinstance(source, str):
+            return SourceFacts(unknown=source)
         columns = frozenset(column.table for column in source.columns)
         try:
-            reader = self._open.setdefault(source.name, self._build(source))
-            end = reader.read(_build_request(source.name, settings, partitions, columns))
+            end = self.open(source).read(_build_request(source.name, settings, partitions, columns))
         except ClientError as exc:
             return SourceFacts(source.name, unknown=str(exc))
         return SourceFacts(source.name, end, columns)
+
+    def find(self, connector: str, settings: ConnectorSettings) -> Source | str:
+        """Return the one source that a connector reads, or in words why there is none."""
+        class_name = settings.class_name
+        sources = find_reading_sources(self._sources, self._connect, connector, class_name)
+        if len(sources) == 1:
+            return sources[0]
+        names = format_names(source.name for source in sources)
+        return f"it reads several of sources: {names}" if sources else NO_SOURCE
+
+    def open(self, source: Source) -> SourceReader:
+        """Return the reader of a source, the same one at each call."""
+        if source.name not in self._open:
+            self._open[source.name] = self._build(source)
+        return self._open[source.name]
 
     def close(self) -> None:
         """Close connections."""

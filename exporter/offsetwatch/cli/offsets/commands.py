@@ -174,6 +174,34 @@ def offsets_list() -> None:
 
 
 @click.command()
+@click.argument("connector")
+@store_options
+@click.option("--partition", metavar="JSON", help="Its source partition, if it has several.")
+@click.option(
+    "--transactions",
+    "count",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="How many transactions to pass over.",
+)
+@click.option(
+    "--events-max",
+    type=click.IntRange(1, 1_000_000),
+    default=10_000,
+    show_default=True,
+    help="Give up after this many events of the binlog.",
+)
+@output_options
+@calls("offsets.next_offset:show_next_offset")
+def offsets_next() -> None:
+    """Show the offset of a Debezium MySQL or MariaDB connector after its next transaction, what it
+    passes over, and the command that sets it. The database is read, from `sources`; nothing is
+    changed.
+    """
+
+
+@click.command()
 @click.argument("connector", required=False)
 @store_options
 @flow_options

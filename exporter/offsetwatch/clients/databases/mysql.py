@@ -2,7 +2,7 @@
 
 Each statement that a right is missing for leaves its fields None. Rights: none for the GTIDs;
 REPLICATION CLIENT (BINLOG MONITOR on MariaDB) for the files; PROCESS for the connections that read
-the binlog.
+the binlog; REPLICATION SLAVE on MySQL for the events of a binlog file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.source_ends import BinlogFile, BinlogReader, MysqlEnd, SourceEndRequest
+from offsetwatch.model.source_ends import (
+    BinlogEvent,
+    BinlogFile,
+    BinlogReader,
+    MysqlEnd,
+    SourceEndRequest,
+)
 
 if TYPE_CHECKING:
     import pymysql
@@ -61,13 +67,14 @@ _NEEDS_PROCESS: Final = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
 _READERS: Final = (
     "SELECT user, host, state FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 )
+_EVENTS: Final = "SHOW BINLOG EVENTS IN %s FROM %s LIMIT %s"
 
 # Codes of servers, and from 2000 on those of the client (mysqld_error.h, errmsg.h).
 _DENIED: Final = frozenset({1044, 1045, 1130, 1142, 1129, 1227, 1370, 1698, 1820, 1862, 3118, 4151})
 _NOT_SUPPORTED: Final = frozenset({1064, 1109, 1193, 1146, 1235})
 _NO_BINLOG: Final = 1381
 _TOO_MANY: Final = frozenset({1040, 1203, 1226})
-_NOT_FOUND: Final = frozenset({1049, 1054, 1146})  # database, column, table
+_NOT_FOUND: Final = frozenset({1049, 1054, 1146, 1220})  # database, column, table, event
 _TOO_SLOW: Final = frozenset({1969, 3024, 1205})
 _NO_PLUGIN: Final = 2059
 _LOST: Final = frozenset({2006, 2013, 2055})
@@ -98,6 +105,41 @@ class MysqlReader:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+    def read_events(self, file: str, position: int, count_max: int) -> tuple[BinlogEvent, ...]:
+        """Return at most `count_max` events of a binlog file, of which one begins at `position`.
+
+        Raises ClientError: NotFound if the server has no such file, or no event begins there.
+        """
+        with closing_after_error(self.close):
+            if self._connection is None:
+                self._open()
+            rows = self._rows(_EVENTS, file, position, count_max)
+            if rows is None:
+                raise AccessDenied(
+                    self._source.name, "its user may not read events of the binlog", _RIGHTS_ADVICE
+                )
+            return tuple(
+                BinlogEvent(name, int(start), kind, int(server), int(end), info)
+                for name, start, kind, server, end, info in rows
+            )
+
+    def read_gtids_before(self, file: str, position: int) -> str | None:
+        """Return MariaDB's GTIDs of what comes before a position of the binlog.
+
+        None on MySQL, without the file, and if the server takes too long: it reads the file up to
+        there. Raises ClientError.
+        """
+        with closing_after_error(self.close):
+            if self._connection is None:
+                self._open()
+            if not self._mariadb:
+                return None
+            try:
+                gtids = self._value("SELECT BINLOG_GTID_POS(%s, %s)", file, position)
+            except StatementTimeout:
+                return None
+            return None if gtids is None else _join_lines(gtids)
 
     def _read(self) -> MysqlEnd:
         if self._connection is None:

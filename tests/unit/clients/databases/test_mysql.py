@@ -24,7 +24,13 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.source_ends import BinlogFile, BinlogReader, MysqlEnd, SourceEndRequest
+from offsetwatch.model.source_ends import (
+    BinlogEvent,
+    BinlogFile,
+    BinlogReader,
+    MysqlEnd,
+    SourceEndRequest,
+)
 
 REQUEST = SourceEndRequest("books")
 DENIED = OperationalError(1227, "Access denied; you need (at least one of) the PROCESS privilege")
@@ -265,3 +271,41 @@ def test_a_url_that_is_none_is_refused_without_it(tmp_path: Any) -> None:
     with pytest.raises(SettingsRefused, match="books: dsn: write %40") as raised:
         MysqlReader(source(host=None, dsn="mysql://u:s3/cret@db/x")).read(REQUEST)
     assert "cret" not in str(raised.value)
+
+
+EVENTS = [
+    ("bin.000002", 4, "Format_desc", 7, 256, "Server ver: 10.11.19-MariaDB-log, Binlog ver: 4"),
+    ("bin.000002", 256, "Gtid_list", 7, 299, "[0-7-14]"),
+]
+
+
+def test_events_of_the_binlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = FakeConnection(MARIADB, **{"SHOW BINLOG EVENTS": EVENTS})
+    connecting(monkeypatch, connection)
+    reader = MysqlReader(source())
+    assert reader.read_events("bin.000002", 4, 500) == tuple(BinlogEvent(*row) for row in EVENTS)
+    assert connection.statements[-1] == "SHOW BINLOG EVENTS IN bin.000002 FROM 4 LIMIT 500"
+    assert reader.read_gtids_before("bin.000002", 299) == "0-7-16"
+    connection.answers["BINLOG_GTID_POS"] = OperationalError(1969, "max_statement_time exceeded")
+    assert reader.read_gtids_before("bin.000002", 299) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (OperationalError(1227, "Access denied; you need"), AccessDenied, "may not read events"),
+        (OperationalError(1220, "Wrong offset or I/O error"), NotFound, "Wrong offset"),
+    ],
+)
+def test_events_that_are_not_read(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[ClientError], text: str
+) -> None:
+    connecting(monkeypatch, FakeConnection(MYSQL, **{"SHOW BINLOG EVENTS": error}))
+    reader = MysqlReader(source())
+    with pytest.raises(kind, match=text):
+        reader.read_events("bin.000002", 7, 500)
+
+
+def test_mysql_does_not_tell_the_gtids_before_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    connecting(monkeypatch, FakeConnection(MYSQL))
+    assert MysqlReader(source()).read_gtids_before("bin.000002", 299) is None
