@@ -155,15 +155,21 @@ def _print_yaml(value: Any) -> None:
     yaml.dump(plain, sys.stdout, Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; without rows, print the title and "none".
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str = "none",
+) -> None:
+    """Print a table; without rows, print the title and `empty`.
 
     A column whose name ends in `#` holds numbers and is aligned right. On a terminal, states,
     verdicts and severities have colours.
     """
     rows = list(rows)
     if not rows:
-        sys.stdout.write(f"{escape_controls(title)}: none\n")
+        sys.stdout.write(f"{escape_controls(title)}: {empty}\n")
         return
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
     from rich.table import Table  # noqa: PLC0415

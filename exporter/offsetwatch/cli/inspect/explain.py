@@ -118,7 +118,7 @@ def explain_connector(
         full_document = {**document, "problems": problems, "unread": missing}
         output.print_document(output_format, {**full_document, "told_by": sourced.by, **more})
     else:
-        print_findings(document["findings"], sourced.by)
+        print_findings(document["findings"], sourced.by, complete=not missing)
         _print_head(document)
         print_verdicts(document["judgements"], sourced.by)
         _print_tables(document)

@@ -59,6 +59,7 @@ from offsetwatch.toolbox.suggestions import suggest_name
 # Beyond them a person reads nothing in an incident, and drawing thousands of rows takes seconds.
 FINDINGS_PRINTED_MAX: Final = 30
 ROWS_MAX: Final = 60
+NONE_READ: Final = "none in what was read"
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
 OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
@@ -226,15 +227,19 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                 },
             )
         else:
-            print_findings(status.findings, document.by, status.findings_left_out)
-            _print_tables(status)
+            complete = not document.unread
+            print_findings(
+                status.findings, document.by, status.findings_left_out, complete=complete
+            )
+            _print_tables(status, "none" if complete else NONE_READ)
             output.print_error(*(cluster.text for cluster in document.unread), *status.problems)
         loud = any(map(is_loud, status.findings))
         return FINDINGS if document.unread or status.problems or loud else OK
 
 
-def _print_tables(status: StatusDocument) -> None:
+def _print_tables(status: StatusDocument, empty: str) -> None:
     verdicts = index_verdicts(status.judgements)
+    print_rows = partial(_print_most_urgent, empty=empty)
 
     def verdict_of(connector: ConnectorRow) -> str | None:
         return verdicts.get((Scope.CONNECTOR, *connector.key, ""))
@@ -258,7 +263,7 @@ def _print_tables(status: StatusDocument) -> None:
             {"cluster": flow.source, "partition": partition.partition, "topic": partition.topic}
         )
 
-    _print_most_urgent(
+    print_rows(
         "connector",
         "Connectors",
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
@@ -275,7 +280,7 @@ def _print_tables(status: StatusDocument) -> None:
         )
     ]
     with_ends = any(partition.source_end is not None for _, partition in sources)
-    _print_most_urgent(
+    print_rows(
         "source partition",
         "Source offsets",
         (
@@ -296,7 +301,7 @@ def _print_tables(status: StatusDocument) -> None:
             for key, partition in sources
         ),
     )
-    _print_most_urgent(
+    print_rows(
         "partition",
         "Replication",
         (
@@ -321,7 +326,7 @@ def _print_tables(status: StatusDocument) -> None:
             )
         ),
     )
-    _print_most_urgent(
+    print_rows(
         "group",
         "Failover",
         ("cluster", *api.FAILOVER_HEADINGS),
@@ -331,7 +336,7 @@ def _print_tables(status: StatusDocument) -> None:
             for group in flow.groups
         ),
     )
-    _print_most_urgent(
+    print_rows(
         "partition",
         "Sinks",
         (
@@ -363,11 +368,16 @@ def _format_source_end(end: SourceEndRow | None) -> tuple[str | None, str | None
 
 
 def _print_most_urgent(
-    noun: str, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    noun: str,
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    empty: str,
 ) -> None:
     """Print the first ROWS_MAX rows of a table, which are the most urgent, and count the others."""
     rows = list(rows)
-    output.print_table(title, columns, rows[:ROWS_MAX])
+    output.print_table(title, columns, rows[:ROWS_MAX], empty=empty)
     if len(rows) > ROWS_MAX:
         more = format_count(len(rows) - ROWS_MAX, f"more {noun}")
         output.print_lines(f"{more}, none of them more urgent: -o json has all", ())
@@ -512,13 +522,17 @@ def is_loud(finding: FindingRow) -> bool:
     return finding.severity not in _QUIET_SEVERITIES
 
 
-def print_findings(findings: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
-    """Print the findings, the worst first, each with its evidence and the next command to run."""
+def print_findings(
+    findings: Sequence[FindingRow], by: str, left_out: int = 0, *, complete: bool
+) -> None:
+    """Print the findings, the worst first, each with its evidence and the next command to run.
+
+    complete   whether everything that these findings depend on was read
+    """
     counts = Counter(str(finding.severity) for finding in findings)
     counted = ", ".join(f"{count} {severity}" for severity, count in counts.items())
-    output.print_lines(
-        f"Findings ({counted}), by {by}" if findings else f"Nothing is found wrong, by {by}", ()
-    )
+    nothing = f"Nothing is found wrong{'' if complete else ' in what was read'}"
+    output.print_lines(f"{f'Findings ({counted})' if findings else nothing}, by {by}", ())
     for finding in findings[:FINDINGS_PRINTED_MAX]:
         since = output.format_moment(finding.since)
         details = [f"{_format_subject(finding)}: {finding.name} since {since}"]

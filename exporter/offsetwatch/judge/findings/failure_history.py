@@ -374,13 +374,13 @@ def _find_positions(visibility: InputVisibility, key: ConnectorKey) -> Positions
     index = visibility.index
     if visibility.is_sink(key):
         return {
-            f"{sink.topic}-{sink.partition}": str(sink.committed)
+            f"{sink.topic}-{sink.partition}": _format_offset(sink.committed)
             for sink in index.sink_partitions.get(key, ())
         }
     mirrors = index.mirror_partitions.get(key)
     if mirrors is not None:
         return {
-            f"{mirror.topic}-{mirror.partition}": str(mirror.replicated)
+            f"{mirror.topic}-{mirror.partition}": _format_offset(mirror.replicated)
             for mirror in sorted(mirrors, key=lambda partition: -(partition.lag or 0))
         }
     return {
@@ -388,6 +388,11 @@ def _find_positions(visibility: InputVisibility, key: ConnectorKey) -> Positions
         for source in index.source_partitions.get(key, ())
         if source.offset is not None
     }
+
+
+def _format_offset(offset: int | None) -> str:
+    """Return an offset as a position; "" for a partition without a commit."""
+    return "" if offset is None else str(offset)
 
 
 def _build_failure_run(

@@ -191,12 +191,15 @@ def _list_inputs(
         for listing_topics in snapshot.topology.listings
         if listing_topics.connect_cluster == view.connect_cluster
     ]
+    connectors = InputId(CONNECT_REST, connect_cluster=view.connect_cluster)
+    connectors_view = snapshot.index.inputs.get(connectors)
+    is_read = connectors_view is not None and connectors_view.up
     if listing:
         input_ids = [InputId.of_tail(kafka_topic) for kafka_topic in listing[0].topics()]
-    elif view.kind is ConnectorKind.UNKNOWN:
-        input_ids = []  # it is listed nowhere
+    elif view.kind is ConnectorKind.UNKNOWN and is_read:
+        input_ids = []  # the list does not have it
     else:
-        input_ids = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
+        input_ids = [connectors]
     if (view.connect_cluster, view.name) in snapshot.index.rest_connectors:
         input_ids.append(build_rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:

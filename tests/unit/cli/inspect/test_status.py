@@ -24,7 +24,7 @@ from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, S
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.serve.documents.status import encode_status, find_problems
 from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.unit.serve.worlds import full
 from tests.unit.state.worlds import World, files, mirrors, orders, source
@@ -207,8 +207,14 @@ def printed(capsys, states, verdicts) -> str:
         findings=(),
     )
     document = documents.decode(encode_status(output), status.StatusDocument)
-    status._print_tables(document)
+    status._print_tables(document, "none in what was read")
     return capsys.readouterr().out
+
+
+def test_a_table_without_rows_reports_that_something_was_not_read(capsys):
+    document = documents.decode(encode_status(EMPTY_SNAPSHOT), status.StatusDocument)
+    status._print_tables(document, status.NONE_READ)
+    assert "Replication: none in what was read\n" in capsys.readouterr().out
 
 
 def test_the_state_comes_first_and_the_worst_on_top(capsys):

@@ -19,7 +19,7 @@ from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
-    status.print_findings((build_finding_row(FOUND),), "the daemon")
+    status.print_findings((build_finding_row(FOUND),), "the daemon", complete=True)
     status.print_verdicts((build_judgement_row(JUDGED),), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (
@@ -32,8 +32,10 @@ def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
 
 
 def test_nothing_wrong_is_said_too(capsys):
-    status.print_findings((), "the daemon")
+    status.print_findings((), "the daemon", complete=True)
     assert capsys.readouterr().out == "Nothing is found wrong, by the daemon\n"
+    status.print_findings((), "the daemon", complete=False)
+    assert capsys.readouterr().out == "Nothing is found wrong in what was read, by the daemon\n"
 
 
 def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(capsys, monkeypatch):
@@ -45,7 +47,7 @@ def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(c
     @click.command()
     @config_option
     def printed(config_path: Path) -> None:
-        status.print_findings((row,), f"{config_path}")
+        status.print_findings((row,), f"{config_path}", complete=True)
 
     monkeypatch.setenv("OFFSETWATCH_CONFIG", "c.yaml")
     for arguments, more in ((["-c", "a b.yaml"], " --config 'a b.yaml'"), ([], "")):
@@ -64,7 +66,7 @@ def test_of_two_thousand_connectors_the_failed_ones_come_first_and_the_others_ar
         for number, connector in enumerate(snapshot.connectors)
     )
     body = encode_status(replace(snapshot, connectors=connectors))
-    status._print_tables(documents.decode(body, status.StatusDocument))
+    status._print_tables(documents.decode(body, status.StatusDocument), "none")
     lines = capsys.readouterr().out.splitlines()
     rows = lines[2 : 2 + status.ROWS_MAX]
     assert [" FAILED " in row for row in rows] == [number < failed for number in range(len(rows))]
@@ -77,7 +79,7 @@ def test_of_two_thousand_connectors_the_failed_ones_come_first_and_the_others_ar
 
 def test_of_many_findings_the_first_are_printed_and_all_are_counted(capsys):
     rows = [build_finding_row(FOUND)] * (status.FINDINGS_PRINTED_MAX + 1)
-    status.print_findings(rows, "the daemon")
+    status.print_findings(rows, "the daemon", complete=True)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"Findings ({len(rows)} critical), by the daemon"
     assert lines[-1] == "1 more finding, none of them more severe: -o json has them"

@@ -88,7 +88,7 @@ def altered(position: int = 500) -> Play:
     return play
 
 
-def sunk(committed: int = 10, **changes) -> Play:
+def sunk(committed: int | None = 10, **changes) -> Play:
     world = World()
     world.listed(sink("out"))
     world.sinks(SinkOffset("out", "orders", 0, committed, 20))
@@ -1457,6 +1457,18 @@ def test_a_task_that_fails_before_anything_was_committed_is_reported_so():
     assert ("position", "no commit yet") in pairs(play.only().evidence)
     (run,) = play.register.failure_runs
     assert (run.connector, run.task, run.count, run.failure) == ("files", 0, 3, BAD)
+
+
+def test_a_sink_that_has_committed_nothing_fails_at_no_offset():
+    play = sunk(None)
+    play.world.find_topic()
+    play.status_followed()
+    for _ in range(3):
+        play.fail("out")
+        play.run(0.2)
+    assert play.only().name is FindingName.POISON_SUSPECTED
+    assert "Bad at orders-0;" in play.only().summary
+    assert ("orders-0 position", "no commit yet") in pairs(play.only().evidence)
 
 
 @pytest.mark.parametrize("before", [0, 1], ids=["at the first failure", "at a later one"])

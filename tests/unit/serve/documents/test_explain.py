@@ -8,7 +8,14 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import SinkSettings, Task
 from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.observations import LogBounds, SinkOffset, TopicFactsRead
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    InputFailed,
+    InputId,
+    LogBounds,
+    SinkOffset,
+    TopicFactsRead,
+)
 from offsetwatch.model.topology import (
     GROUP_NOT_KNOWN,
     KAFKA_NOT_CONFIGURED,
@@ -144,6 +151,20 @@ def test_an_input_that_is_down_is_a_problem():
     world = mirrored()
     world.tail_failed("timeout", SYNCS)
     assert explained(world, "mm2")["problems"] == [f"input tail {SYNCS} is down: no luck"]
+
+
+def test_a_connector_whose_cluster_cannot_be_read_depends_on_its_list():
+    world = files()
+    world.commit("files", FILE, {"position": 7})
+    list_input = InputId(CONNECT_REST, connect_cluster="lab")
+    for _ in range(3):
+        world.now += 60
+        world.tail()
+        world.see(InputFailed(list_input, "unreachable", "refused"))
+    result = explained(world, "files")
+    assert result["kind"] == "unknown"
+    assert ("lab", "connect_rest") in [(row["input"], row["kind"]) for row in result["inputs"]]
+    assert "input connect_rest lab is down: refused" in result["problems"]
 
 
 def test_an_upstream_that_is_not_configured_is_a_problem():

@@ -72,7 +72,7 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
     flows = moving().snapshot().topology
     snapshot = replace(EMPTY_SNAPSHOT, groups=(GROUP, unknown), topology=flows)
-    status._print_tables(documents.decode(encode_status(snapshot), status.StatusDocument))
+    status._print_tables(documents.decode(encode_status(snapshot), status.StatusDocument), "none")
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]

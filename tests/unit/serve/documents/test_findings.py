@@ -133,7 +133,7 @@ def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out
 
 
 def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.CaptureFixture[str]):
-    print_findings((build_finding_row(FOUND),), "the daemon", left_out=7)
+    print_findings((build_finding_row(FOUND),), "the daemon", left_out=7, complete=True)
     assert "7 more findings are not listed, none of them more severe" in capsys.readouterr().err
 
 

@@ -39,6 +39,7 @@ from offsetwatch.state.snapshot_index import ConnectorKey
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.
 _FAILED_RECENTLY = "FAILED until recently"
+_NO_COMMIT = "no commit yet"
 
 
 def find_failed_connectors(context: RuleContext) -> Iterator[Finding]:
@@ -127,7 +128,11 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
             suspected.setdefault((cluster, connector), []).append((number, run, stuck))
     for key, tasks in suspected.items():
         number, run, stuck = max(tasks, key=lambda item: item[1].count)
-        where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
+        where = [
+            build_position_item(f"{of} position", text or _NO_COMMIT)
+            for of, text in stuck.items()
+            if of
+        ]
         yield context.found(
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
@@ -137,7 +142,7 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
             "helped.",
             evidence=(
                 EvidenceItem("error", run.failure or "not reported"),
-                *build_examples(where or [EvidenceItem("position", "no commit yet")]),
+                *build_examples(where or [EvidenceItem("position", _NO_COMMIT)]),
                 EvidenceItem("task", format_names(task[0] for task in tasks)),
                 build_time_item("first failed", run.first_at),
                 build_time_item("last failed", run.last_at),
@@ -246,7 +251,7 @@ def _format_position(positions: Mapping[str, str]) -> str:
     if len(positions) != 1:
         return ""
     ((label, text),) = positions.items()
-    position_text = f" at {label}@{text}"
+    position_text = f" at {label}@{text}" if text else f" at {label}"
     return position_text if label and len(position_text) <= POSITION_CHARS_MAX else ""
 
 
