@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from offsetwatch.formatting import format_moment
 
 ID_SPAN: Final = 2**63  # values of an incrementing column: a Java long that is not negative
 NANOS_MAX: Final = 2**63 - 1  # in the year 2262; granularities in nanoseconds end there, too
@@ -63,14 +63,6 @@ def parse_log_name(name: str) -> tuple[str, RowOrder]:
     return table, RowOrder(column, tuple(times.split(",")), zone, int(delay))
 
 
-def find_time_zone(name: str) -> ZoneInfo | None:
-    """Return a time zone; None if this machine does not know it."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
-
-
 def has_row_fields(fields: Mapping[str, object]) -> bool:
     """Check whether an offset has both a timestamp and an incrementing column."""
     return _TIMESTAMP in fields and _INCREMENTING in fields
@@ -112,4 +104,4 @@ def format_log_offset(offset: int) -> str:
         return str(offset)
     seconds, nanos = divmod(moment, _NANOS_PER_SECOND)
     fraction = f".{nanos:09}".rstrip("0").rstrip(".")
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{fraction}Z/{row}"
+    return f"{format_moment(seconds).removesuffix('Z')}{fraction}Z/{row}"

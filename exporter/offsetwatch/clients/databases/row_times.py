@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from offsetwatch.model.row_positions import NANOS_MAX, RowOrder, find_time_zone
+from offsetwatch.model.row_positions import NANOS_MAX, RowOrder
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS_PER_SECOND: Final = 1_000_000_000
@@ -83,6 +83,14 @@ class RowTimes:
         if not 0 <= nanos <= NANOS_MAX:
             raise ValueError(f"{value} is before 1970 or after 2262")
         return nanos
+
+
+def find_time_zone(name: str) -> ZoneInfo | None:
+    """Return a time zone; None if this machine does not know it."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def count_nanos(moment: datetime) -> int:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from offsetwatch.clients.databases.row_times import find_time_zone
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, properties
 from offsetwatch.config.files import describe_file_error
@@ -60,6 +61,7 @@ from offsetwatch.remedy.locate.search import (
     SinkSubject,
     SourceSubject,
     SubjectPartition,
+    build_unknown_order,
     parse_fields,
     read_mirror_facts,
     read_row_order,
@@ -179,6 +181,8 @@ class PoisonLocator:
         order = None if database is None else read_row_order(database, now.config)
         if isinstance(order, NoIdentification) or (database is not None and order is None):
             return order
+        if order is not None and order.times and find_time_zone(order.zone) is None:
+            return build_unknown_order("its db.timezone is not known here")
         kafka = f"{SOURCE_PREFIX}{readable[0].name}"
         worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
         run = None if case.incident is None else case.incident.worst

@@ -19,7 +19,7 @@ from offsetwatch.model.connectors import DatabaseSettings
 from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord
-from offsetwatch.model.row_positions import RowOrder, find_time_zone
+from offsetwatch.model.row_positions import RowOrder
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import SKIPPABLE, Failure
 from offsetwatch.remedy.locate.converters import (
@@ -130,27 +130,39 @@ def read_row_order(
     """
     if database.mode not in {"incrementing", "timestamp+incrementing"}:
         return None
-    column, has_times = database.incrementing_column, database.mode != "incrementing"
+    column = database.incrementing_column or ""
     zone = _read_literal(config.get("db.timezone", "UTC"))
     delay = _read_literal(config.get("timestamp.delay.interval.ms", "0")) or ""
-    order = RowOrder(column or "")
-    if has_times:
+    order = RowOrder(column)
+    if database.mode != "incrementing":
         is_number = delay.isascii() and delay.isdigit() and len(delay) <= _DIGITS_MAX
         order = RowOrder(
-            column or "", database.timestamp_columns, zone or "", int(delay) if is_number else -1
+            column, database.timestamp_columns, zone or "", int(delay) if is_number else -1
         )
+    return _explain_unknown_order(database, config, order) or order
+
+
+def build_unknown_order(why: str) -> NoIdentification:
+    """Build the answer that a setting leaves the order of rows unknown."""
+    return NoIdentification("row_order_unknown", f"which row is next is unknown: {why}")
+
+
+def _explain_unknown_order(
+    database: DatabaseSettings, config: SettingsMap, order: RowOrder
+) -> NoIdentification | None:
+    has_times = database.mode != "incrementing"
     for is_unknown, why in (
         (database.has_query, "it reads a query, whose rows are not those of a table"),
-        (not column, "incrementing.column.name does not name its column"),
+        (not order.column, "incrementing.column.name does not name its column"),
         (has_times and not order.times, "timestamp.column.name does not name its columns"),
         (has_times and not order.has_plain_names, "names of its columns have other characters"),
-        (has_times and find_time_zone(order.zone) is None, "its db.timezone is not known here"),
+        (not order.zone, "its db.timezone is not known here"),
         (order.delay_ms < 0, "its timestamp.delay.interval.ms is not known here"),
         (has_times and bool(config.get("query.suffix")), "query.suffix changes what it reads"),
     ):
         if is_unknown:
-            return NoIdentification("row_order_unknown", f"which row is next is unknown: {why}")
-    return order
+            return build_unknown_order(why)
+    return None
 
 
 def _keeps_records(class_name: str | None) -> bool:

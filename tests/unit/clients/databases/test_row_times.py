@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from offsetwatch.clients.databases.row_times import RowTimes, read_clock
+from offsetwatch.clients.databases.row_times import RowTimes, find_time_zone, read_clock
 from offsetwatch.model.row_positions import RowOrder
 
 NANOS = 1_767_323_045_678_901_000  # 2026-01-02T03:04:05.678901Z
@@ -112,3 +112,8 @@ def test_the_time_of_the_server_is_cut_to_milliseconds(value: object) -> None:
     assert read_clock(value) == 1_767_323_045_678_000_000
     with pytest.raises(ValueError, match="its server's time is 7"):
         read_clock(7)
+
+
+def test_time_zones_are_those_of_this_machine() -> None:
+    assert find_time_zone("Europe/Berlin") is not None
+    assert [find_time_zone(name) for name in ("", "Mars/Olympus", "../x", "Europe")] == [None] * 4
