@@ -116,10 +116,7 @@ class _Binlog:
     def read(self, file: str, position: int) -> Iterator[BinlogEvent]:
         """Yield events from a position of a file to the end of the last one."""
         logs = self.end.logs or ()
-        names = [log.name for log in logs]
-        if file not in names:
-            raise self.refuse(f"the server has no binlog file {file}")
-        for log in logs[names.index(file) :]:
+        for log in logs[[log.name for log in logs].index(file) :]:
             size = log.size
             if log.name == self.end.file and self.end.position is not None:
                 size = self.end.position
@@ -190,6 +187,8 @@ def find_next_offset(
         raise binlog.refuse(
             "the server does not tell its binlog files", "docs/acls.md has the right"
         )
+    if file not in {each.name for each in end.logs}:
+        raise binlog.refuse(f"the server has no binlog file {file}")
     position = max(position, _LOG_START)
     gtids = str(offset["gtids"]) if has_gtids(offset) else None
     if gtids is not None:
