@@ -263,13 +263,15 @@ def test_each_right_on_mariadb_has_its_fields(
 def test_the_next_offset_is_where_the_server_says_that_the_transaction_ends(
     mariadb: MariadbServer, *, has_gtids: bool
 ) -> None:
+    mariadb.query("create table if not exists pictures (content blob)")
     mariadb.query("flush binary logs")
     mariadb.insert(1)
     before = _coordinates(mariadb, has_gtids=has_gtids)
     with mariadb.connect() as connection, connection.cursor() as cursor:
         cursor.execute("begin")
         cursor.execute(f"update {ORDERS} set note = 'new'")
-        cursor.execute(f"insert into {ORDERS} (note) values (_binary x'ff00')")
+        # A statement that is no UTF-8 is in the binlog as it is.
+        cursor.execute("insert into pictures values (%s)", [b"\xff\x00"])
         cursor.execute("commit")
     after_first = _coordinates(mariadb, has_gtids=has_gtids)
     mariadb.query("flush binary logs")
@@ -280,7 +282,7 @@ def test_the_next_offset_is_where_the_server_says_that_the_transaction_ends(
         end = source.read(REQUEST)
         first = find_next_offset({**before, "event": 2}, end, source, source="shop")
         (passed,) = first.transactions
-        assert [*passed.tables] == [f"{SHOP}.{ORDERS}"]
+        assert [*passed.tables] == [f"{SHOP}.{ORDERS}", f"{SHOP}.pictures"]
         assert first.fields == after_first
         second = find_next_offset(first.fields, end, source, source="shop")
         both = find_next_offset(before, end, source, source="shop", count=2)

@@ -68,6 +68,7 @@ _READERS: Final = (
     "SELECT user, host, state FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
 )
 _EVENTS: Final = "SHOW BINLOG EVENTS IN %s FROM %s LIMIT %s"
+_ANY_BYTES: Final = "latin1"
 
 # Codes of servers, and from 2000 on those of the client (mysqld_error.h, errmsg.h).
 _DENIED: Final = frozenset({1044, 1045, 1130, 1142, 1129, 1227, 1370, 1698, 1820, 1862, 3118, 4151})
@@ -114,15 +115,25 @@ class MysqlReader:
         with closing_after_error(self.close):
             if self._connection is None:
                 self._open()
-            rows = self._rows(_EVENTS, file, position, count_max)
+            rows = self._read_event_rows(file, position, count_max)
             if rows is None:
                 raise AccessDenied(
                     self._source.name, "its user may not read events of the binlog", _RIGHTS_ADVICE
                 )
             return tuple(
-                BinlogEvent(name, int(start), kind, int(server), int(end), info)
+                BinlogEvent(name, int(start), kind, int(server), int(end), _decode_info(info))
                 for name, start, kind, server, end, info in rows
             )
+
+    def _read_event_rows(self, file: str, position: int, count_max: int) -> list[Any] | None:
+        connection = self._connection
+        assert connection is not None
+        # Statements have values of any bytes, and PyMySQL fails at those that are no UTF-8.
+        encoding, connection.encoding = connection.encoding, _ANY_BYTES
+        try:
+            return self._rows(_EVENTS, file, position, count_max)
+        finally:
+            connection.encoding = encoding
 
     def read_gtids_before(self, file: str, position: int) -> str | None:
         """Return MariaDB's GTIDs of what comes before a position of the binlog.
@@ -294,6 +305,10 @@ def build_settings(source: Source) -> dict[str, Any]:
         "program_name": APPLICATION,
         **{name: value for name, value in named if value is not None},
     }
+
+
+def _decode_info(info: str) -> str:
+    return info.encode(_ANY_BYTES).decode(errors="replace")
 
 
 def _join_lines(gtids: object) -> str:

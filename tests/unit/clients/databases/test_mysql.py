@@ -65,6 +65,8 @@ def source(**settings: Any) -> Source:
 class FakeConnection:
     """Answers by a part of the statement; an exception is raised."""
 
+    encoding = "utf8"
+
     def __init__(self, answers: dict[str, Any], **others: Any) -> None:
         self.answers = {**answers, **others}
         self.statements: list[str] = []
@@ -276,15 +278,21 @@ def test_a_url_that_is_none_is_refused_without_it(tmp_path: Any) -> None:
 EVENTS = [
     ("bin.000002", 4, "Format_desc", 7, 256, "Server ver: 10.11.19-MariaDB-log, Binlog ver: 4"),
     ("bin.000002", 256, "Gtid_list", 7, 299, "[0-7-14]"),
+    ("bin.000002", 299, "Annotate_rows", 7, 350, "insert into caf\u00e9 values ('\ufffd')"),
 ]
 
 
 def test_events_of_the_binlog(monkeypatch: pytest.MonkeyPatch) -> None:
-    connection = FakeConnection(MARIADB, **{"SHOW BINLOG EVENTS": EVENTS})
+    bytes_of_info = [row[5].encode().replace(b"\xef\xbf\xbd", b"\xff") for row in EVENTS]
+    rows = [
+        (*row[:5], info.decode("latin1")) for row, info in zip(EVENTS, bytes_of_info, strict=True)
+    ]
+    connection = FakeConnection(MARIADB, **{"SHOW BINLOG EVENTS": rows})
     connecting(monkeypatch, connection)
     reader = MysqlReader(source())
     assert reader.read_events("bin.000002", 4, 500) == tuple(BinlogEvent(*row) for row in EVENTS)
     assert connection.statements[-1] == "SHOW BINLOG EVENTS IN bin.000002 FROM 4 LIMIT 500"
+    assert connection.encoding == "utf8"
     assert reader.read_gtids_before("bin.000002", 299) == "0-7-16"
     connection.answers["BINLOG_GTID_POS"] = OperationalError(1969, "max_statement_time exceeded")
     assert reader.read_gtids_before("bin.000002", 299) is None
