@@ -157,12 +157,12 @@ class ResponseTimeout(AmbiguousOutcome):
 
 
 class NoReadableCluster(ResponseTimeout):
-    """Error: no cluster could be read. `lines` has one line for each, with the cause."""
+    """Error: no connector could be read. `lines` has one line for each cluster, with the cause."""
 
     def __init__(self, lines: Iterable[str], doctor: str = "offsetwatch doctor") -> None:
         self.lines = tuple(lines)
         super().__init__(
-            "no cluster could be read",
+            "no connector could be read",
             "; ".join(self.lines),
             f"`{doctor}` checks each of them and says what to do",
         )

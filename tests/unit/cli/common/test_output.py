@@ -123,7 +123,7 @@ def test_clusters_of_which_none_could_be_read_have_a_line_each(capsys):
     output.print_client_error(NoReadableCluster(lines, "offsetwatch doctor --config a.yaml"))
     first, second, last = capsys.readouterr().err.splitlines()
     assert (first, second) == ("not read: Kafka cluster a", "not read: Kafka cluster b")
-    assert last.startswith("no cluster could be read: `offsetwatch doctor --config a.yaml`")
+    assert last.startswith("no connector could be read: `offsetwatch doctor --config a.yaml`")
 
 
 def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
