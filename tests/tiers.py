@@ -47,6 +47,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_transactions.py",
             "tests/real/test_toolbox_roundtrip.py",
             "tests/real/test_toolbox_mirror.py",
+            "tests/artefacts/test_input_dies.py",
             "tests/scenarios/test_healthy_day.py",
             "tests/scenarios/test_scenarios.py",
             "tests/scenarios/test_verdicts_over_time.py",
@@ -63,6 +64,8 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_failover.py",
             "tests/real/test_remedy_kills.py",
+            "tests/unit/remedy/drivers/rest/test_driver_creation.py",
+            "tests/unit/remedy/execute/test_runner_faults.py",
             "tests/real/test_replica_daemons.py",
             "tests/real/test_failovers.py",
         ),
@@ -100,6 +103,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_strimzi.py",
             "tests/real/test_strimzi_remedy.py",
             "tests/chart/test_probed.py",
+            "tests/unit/state/connect/test_connector_list.py",
         ),
         (
             "tests/real/test_alerts_remedy.py",
@@ -143,7 +147,12 @@ _HISTORY: Final = (
 )
 _SOURCE_ENDS: Final = ("tests/real/test_source_ends.py",)
 _DATABASES: Final = ("tests/real/test_database_readers.py", *_SOURCE_ENDS)
-_KILLS: Final = ("tests/real/test_remedy_kills.py", "tests/real/test_toolbox_kills.py")
+_KILLS: Final = (
+    "tests/real/test_remedy_kills.py",
+    "tests/real/test_toolbox_kills.py",
+    "tests/unit/remedy/drivers/rest/test_driver_creation.py",
+    "tests/unit/remedy/execute/test_runner_faults.py",
+)
 TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "helm/": _CHART,
     "Dockerfile": _IMAGES,

@@ -349,6 +349,7 @@ def test_a_lost_note_of_how_far_it_has_come_costs_nothing_unless_a_run_was_under
         refined(spark, base, 3)
 
 
+@pytest.mark.full
 def test_another_bronze_in_its_place_is_refused(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:
@@ -359,6 +360,7 @@ def test_another_bronze_in_its_place_is_refused(
         refined(spark, base)
 
 
+@pytest.mark.full
 def test_a_run_of_a_table_version_without_log_is_an_error(
     spark: SparkSession, many: Path, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_process_that_ends_anywhere_leaves_what_the_next_one_finishes_or_puts_
     assert endings >= {None, PlanStatus.SUCCEEDED, PlanStatus.UNCHANGED}
 
 
+@pytest.mark.full
 def test_two_processes_that_end_anywhere_one_after_the_other_leave_no_half(ruins, tmp_path):
     plan = plan_of()
     for first in range(1, moments(tmp_path, plan) + 1):

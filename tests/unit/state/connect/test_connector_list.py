@@ -408,6 +408,7 @@ def test_a_clock_that_is_set_back_deletes_no_connector_too_soon():
     assert answers.states == {"b": "running"}
 
 
+@pytest.mark.full
 def test_what_is_retained_of_unknown_members_and_of_the_deleted_is_bounded():
     answers = Answers()
     answers.answer(A, commits=tuple(f"s{number}" for number in range(UNLISTED_CONNECTORS_MAX + 10)))

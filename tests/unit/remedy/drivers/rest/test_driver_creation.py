@@ -117,6 +117,7 @@ def test_a_creation_that_nothing_ends_runs_from_where_it_was_to_begin(worker, tm
     assert judge(worker, result) is PlanStatus.SUCCEEDED
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("config", [True, False], ids=["create again", "plan recover"])
 def test_a_creation_that_ends_anywhere_is_finished_or_undone_by_the_next_process(
     worker, tmp_path, config
