@@ -134,7 +134,6 @@ def test_eight_weeks_of_polls_report_what_lag_is_usual(spark: Any, tmp_path: Pat
     weeks_s = 8 * 7 * 86_400
     write(tmp_path, GOLD_FLOWS, FLOW)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
-    write(tmp_path, BRONZE_LOG_ENDS)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {}
     polls = (build_sample(second, 15) for second in range(0, weeks_s, 1800))
     write(tmp_path, BRONZE_LOG_ENDS, *polls)

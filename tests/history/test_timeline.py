@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +437,20 @@ def test_without_samples_of_weeks_it_says_that_it_cannot_report(log: Log, tmp_pa
     publish(base, build_baselines(connector="mm2"))
     timeline = read(base, connector="mm2", until=300)
     assert any("what lag is usual is not known" in note for note in timeline.notes)
+
+
+@pytest.mark.parametrize("has_table", [False, True])
+def test_without_samples_of_that_time_it_says_that_the_lag_is_not_known(
+    log: Log, tmp_path: Path, has_table: bool
+) -> None:
+    copied(log, 0, 99)
+    base = mirrored(tmp_path, log, (-9000, 5000))
+    if not has_table:
+        shutil.rmtree(BRONZE_LOG_ENDS.at(base))
+    publish(base, build_baselines(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
+    timeline = read(base, connector="mm2", until=300)
+    assert list_lag_events(timeline) == []
+    assert any("no sample of its log ends" in note for note in timeline.notes)
 
 
 # --- a source ------------------------------------------------------------------------------------

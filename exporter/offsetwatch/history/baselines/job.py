@@ -157,7 +157,9 @@ def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
 def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
-    """Return the lag baseline of each flow subject log ends were sampled for long enough."""
+    """Return the lag baseline of each flow whose log ends were sampled for long enough."""
+    if not reader.has_tables(base, (BRONZE_LOG_ENDS,)):
+        return {}  # of an older version, and no run since
     commits, log_ends = (
         _read_weeks(spark, base, table, until) for table in (SILVER_COMMITS, BRONZE_LOG_ENDS)
     )

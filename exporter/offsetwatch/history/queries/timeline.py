@@ -291,7 +291,12 @@ def find_lag_episodes(
         return (), "where its source is, is not configured: how far it was behind is not known"
     if baseline is None or baseline.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
-    samples = _read_lag_samples(base, flow, since, until)
+    samples = list(_read_lag_samples(base, flow, since, until))
+    if not samples:
+        return (), (
+            "how far it was behind is not known: of that time there is no sample of its log ends, "
+            "or no position"
+        )
     episodes = _group_lag_samples(samples, lambda moment: baseline.lag_limit(moment) or 0.0)
     return tuple(_build_lag_event(episode, baseline) for episode in episodes), None
 
@@ -409,8 +414,13 @@ def _read_commit_times(
 def _read_lag_samples(
     base: Path, flow: MirrorFlow, since: float, until: float
 ) -> Iterator[tuple[float, int]]:
-    """Yield (Unix seconds, lag in records) for each time when the flow's log ends were sampled."""
+    """Yield (Unix seconds, lag in records) for each time when the flow's log ends were sampled.
+
+    There is nothing where no run has taken any.
+    """
     assert flow.upstream is not None
+    if not reader.has_tables(base, (BRONZE_LOG_ENDS,)):
+        return
     today = convert_to_datetime(since).date()
     days = [day for day in reader.list_days(base, SILVER_SNAPSHOTS) if day < today]
     snapshot_day = quote_value(max(days, default=date.min))
