@@ -148,10 +148,10 @@ def build_snapshot() -> Snapshot:
             actions=(("lab", "files", "skip_one", "ineffective", 1), *REMEDIES.actions),
             stopped_by_us=(("lab", "files", snapshot.at - 100),),
         ),
-        usual=replace(
-            snapshot.usual,
+        baselines=replace(
+            snapshot.baselines,
             of={
-                **snapshot.usual.of,
+                **snapshot.baselines.of,
                 ("lab", "whole"): structs.replace(USUAL, connector="whole"),
             },
         ),

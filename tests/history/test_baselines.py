@@ -90,11 +90,11 @@ def test_a_month_is_requested_and_how_much_there_was_is_said() -> None:
     for weeks in range(4):
         short = HOURLY[-int((weeks + 0.5) * HOURS) :]
         assert fit_baseline("lab", "c", short, END) == InsufficientBaseline(
-            connect_cluster="lab", connector="c", had=weeks, wanted=4
+            connect_cluster="lab", connector="c", had=weeks, required=4
         )
     assert learned(HOURLY[-int(4.5 * HOURS) :]).since == END - 4 * WEEK_S
     assert fit_baseline("lab", "c", np.empty(0), END) == InsufficientBaseline(
-        connect_cluster="lab", connector="c", had=0, wanted=4
+        connect_cluster="lab", connector="c", had=0, required=4
     )
 
 

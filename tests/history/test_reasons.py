@@ -64,7 +64,7 @@ def journal(
     plan = Plan(
         plan_id="plan-1",
         verb="skip",
-        subject=PlanSubject(driver="rest", place=location, connector=connector, kind="mirror"),
+        subject=PlanSubject(driver="rest", store=location, connector=connector, kind="mirror"),
         steps=(Freeze(), *steps),
         original=RequestedState.RUNNING,
         final=RequestedState.RUNNING,

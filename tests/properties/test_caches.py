@@ -42,7 +42,7 @@ def forget(world: World) -> None:
     replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
     for cluster in book._clusters.values():
         cluster._joined = TupleMemo()
-        cluster._homes, cluster._layout, cluster._wanted_histories = Memo(), Memo(), Memo()
+        cluster._homes, cluster._layout, cluster._monitored_histories = Memo(), Memo(), Memo()
         cluster._superseded.clear()
         for source_book in cluster._books.values():
             source_book._shown = Memo()

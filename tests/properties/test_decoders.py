@@ -189,7 +189,7 @@ def _holds_for(dialect: str, value: SourceOffset) -> None:
         assert -(2**63) <= offset < 2**63
         assert not is_poisoned(dialect, value) or dialect == "jdbc"
     if key is not None:
-        assert all(type(number) is int for number in key.place)
+        assert all(type(number) is int for number in key.position)
     assert compare_offsets(dialect, value, value) is Order.SAME
     seconds = read_event_time(dialect, value)
     assert seconds is None or 315_532_800 <= seconds < 4_102_444_800

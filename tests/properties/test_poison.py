@@ -56,7 +56,7 @@ small = st.integers(0, 8)
 used = st.sampled_from(CONVERTERS)
 # What may be odd about a partition; mostly nothing is.
 ODD = [*[""] * 30, "gap", "log_start", "topic_id", "short", "unread", "corrupt", "levels"]
-ODD += ["window", "end_seen", "moved", "perhaps_moved", "read_short"]
+ODD += ["window", "highest_end", "moved", "perhaps_moved", "read_short"]
 
 
 def build_reading(
@@ -112,7 +112,7 @@ def build_subject(odd: str, pair: PartitionOffset) -> SubjectPartition:
         pair,
         moved={"moved": True, "perhaps_moved": None}.get(odd, False),
         topic_id="id",
-        end_seen=100 if odd == "end_seen" else None,
+        highest_end=100 if odd == "highest_end" else None,
     )
 
 

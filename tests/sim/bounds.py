@@ -96,12 +96,12 @@ def against(
     past = past_of_all(journal)
     subject = plan.subject
     case = RemediationCase(
-        subject.place, subject.connector, plan.remedy.action, plan=plan, approval=approval
+        subject.store, subject.connector, plan.remedy.action, plan=plan, approval=approval
     )
     facts = GuardFacts(
         now=now,
         target=ActionTarget(
-            connect=subject.place,
+            connect=subject.store,
             connector=subject.connector,
             kind=SubjectKind(subject.kind),
             action=case.action,
@@ -112,7 +112,7 @@ def against(
             clock_skew_s=skew_s,
             clock_steady=True,
         ),
-        others=FleetFacts(in_remedy=past.at_work() - {(subject.place, subject.connector)}),
+        others=FleetFacts(in_remedy=past.at_work() - {(subject.store, subject.connector)}),
         past=collect_journal_facts(past, case, None),
         plan=collect_plan_facts(case),
     )

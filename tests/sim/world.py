@@ -127,7 +127,7 @@ class World:
     def _plan(self) -> Plan:
         subject = PlanSubject(
             driver="rest",
-            place=PLACE,
+            store=PLACE,
             connector=NAME,
             kind="mirror" if self.mirror else "sink",
             identity=self.connect.broker.cluster_id,

@@ -68,7 +68,7 @@ def describe(document: bytes) -> dict[str, Any]:
     return {
         "until": baselines.until,
         "insufficient": {
-            item.connector: [item.had, item.wanted] for item in baselines.insufficient
+            item.connector: [item.had, item.required] for item in baselines.insufficient
         },
         "connectors": {
             connector.connector: {

@@ -63,7 +63,7 @@ def _proposed(bench: Bench, plan: Plan) -> None:
         answers=GUARD_ANSWERS,
         because="it is poison",
         key=f"wish-{plan.plan_id}",
-        asked_sha256="1" * 64,
+        request_sha256="1" * 64,
     )
     bench.journal.append(plan.plan_id, (proposed,))
 

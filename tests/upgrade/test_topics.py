@@ -69,7 +69,7 @@ def test_what_was_open_or_skipped_then_is_locked_for_a_new_replica(tmp_path, val
             history = build_plan_history(copy.records(plan_id))
             assert history is not None
             assert (
-                copy.open_plan(history.plan.subject.place, history.plan.subject.connector)
+                copy.open_plan(history.plan.subject.store, history.plan.subject.connector)
                 == plan_id
             )
         assert expected["skips"]

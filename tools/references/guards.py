@@ -45,7 +45,7 @@ def _format_row(guard: PlanGuard) -> str:
     cells = (
         str(guard.number),
         f"`{guard.name}`",
-        guard.law,
+        guard.condition,
         guard.default.replace("|", "\\|"),
         ", ".join(guard.stages),
         ", ".join(guard.actions) + _format_kinds(guard),

@@ -240,8 +240,8 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
             (bound,) = error["ctx"].values()
             than = f"{_BOUND_WORDS[error['type']]} {plain.written(bound)}"
             value = error["input"]  # the text itself below an optional, a number elsewhere
-            shown_value = value if isinstance(value, str) else plain.written(value)
-            return f"{path}: {shown_value} is {than}"
+            text_of_value = value if isinstance(value, str) else plain.written(value)
+            return f"{path}: {text_of_value} is {than}"
     if error["type"] in _MESSAGES:
         return f"{path}: {_MESSAGES[error['type']].format(**error.get('ctx', {}))}"
     if error["type"] == "literal_error":

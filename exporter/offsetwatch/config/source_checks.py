@@ -53,8 +53,8 @@ def check_sources(
         for key in unused:
             yield f"{path}.{key}: of no use for kind {kind}{_hint_at(kind, key)}"
         if kind != "file":
-            given = {key: value for key, value in source.items() if key not in unused}
-            yield from _check_connection(path, kind, given, folder)
+            used = {key: value for key, value in source.items() if key not in unused}
+            yield from _check_connection(path, kind, used, folder)
         yield from _check_columns(f"{path}.columns", source.get("columns"))
 
 

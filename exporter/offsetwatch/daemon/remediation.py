@@ -375,7 +375,7 @@ class DaemonReplica:
         self.stop()
         self._settings = settings
         if settings is not None:
-            self._now = Replica(settings, self._folder, self._clock, self._told)
+            self._now = Replica(settings, self._folder, self._clock, self._report_status)
             self._now.start()
 
     def stop(self) -> None:
@@ -392,7 +392,7 @@ class DaemonReplica:
         replica = self._now
         return None if replica is None or replica.term is not None else replica.describe_leader()
 
-    def _told(self, status: ReplicaStatus) -> None:
+    def _report_status(self, status: ReplicaStatus) -> None:
         leader, since = status.leader or ("", 0.0)
         self._put(
             ReplicaReported(

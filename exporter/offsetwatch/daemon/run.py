@@ -64,7 +64,7 @@ class Daemon:
         self._server = ReadServer(
             loaded.listen,
             snapshot=lambda: self.snapshot,
-            pulse=LoopHeartbeat(self.alive, self.fresh),
+            heartbeat=LoopHeartbeat(self.alive, self.fresh),
             reload=self.reload,
             reloaded=self._last_reload,
             # Links stay: what a mounted Secret leads to is gone when the Secret changes.

@@ -90,11 +90,11 @@ _decode_vgtid = msgspec.json.Decoder(list[_ShardGtid]).decode
 class OrderKey(NamedTuple):
     """Order key of an offset, comparable with keys of an equal scope (`compare_order_keys`).
 
-    within      position within the transaction that follows `place`; () if it is not known
+    within      position within the transaction that follows `position`; () if it is not known
     """
 
     scope: tuple[Scalar, ...]
-    place: tuple[int, ...] | GtidSet
+    position: tuple[int, ...] | GtidSet
     within: tuple[int, ...] = ()
 
 
@@ -105,7 +105,7 @@ def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
     includes the other. A set that lacks a source altogether is not behind: a filter of sources may
     have been set.
     """
-    before, after = was.place, now.place
+    before, after = was.position, now.position
     if was.scope != now.scope:
         return Order.UNORDERED
     if before == after:

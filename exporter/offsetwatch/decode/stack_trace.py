@@ -77,7 +77,7 @@ class StackFrame(NamedTuple):
     text: str
 
     @property
-    def place(self) -> str:
+    def qualified_method(self) -> str:
         """Return `package.Class.method`, or the whole text for a frame of an unusual shape."""
         return self.text if self.method is None else self.package + self.method
 
@@ -118,7 +118,7 @@ def find_origin(lines: Iterable[TraceLine]) -> tuple[str | None, str | None]:
             case _:
                 pass
     best = own or inherited
-    return name, None if best is None else best.place
+    return name, None if best is None else best.qualified_method
 
 
 def _is_jdk(frame: StackFrame) -> bool:

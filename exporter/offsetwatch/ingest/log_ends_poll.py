@@ -157,12 +157,12 @@ class LogEndsPoll:
             for flow in snapshot.topology.flows
             if flow.upstream == self._admin.name
         }
-        wanted_partitions = {
+        partition_set = {
             TopicPartition(view.topic, view.partition)
             for view in snapshot.mirror_partitions
             if (view.connect_cluster, view.connector) in flows
         }
-        partitions = tuple(sorted(wanted_partitions))
+        partitions = tuple(sorted(partition_set))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
         self._requested_partitions = requested = _RequestedPartitions(

@@ -223,15 +223,15 @@ class Tail:
     def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
         # What a transaction held that has ended meanwhile is to be read after all.
         held_offsets = {frozen.partition: frozen.offset for frozen in self._frozen}
-        given_up = self._unreadable.abandoned
-        if len(given_up) == len(self._partitions):
+        abandoned = self._unreadable.abandoned
+        if len(abandoned) == len(self._partitions):
             return False
         return all(
             partition in targets
             and self._positions.get(partition.partition, -1)
             >= min(targets[partition], held_offsets.get(partition.partition, targets[partition]))
             for partition in self._partitions
-            if partition.partition not in given_up
+            if partition.partition not in abandoned
         )
 
     def _inspect(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
@@ -374,11 +374,11 @@ class Tail:
         """Update `_as_of` once the positions reach the ends of the last check."""
         if self._sought is None:
             return
-        given_up = self._unreadable.abandoned
+        abandoned = self._unreadable.abandoned
         ends = {
             partition: end
             for partition, end in self._sought[1].items()
-            if partition.partition not in given_up
+            if partition.partition not in abandoned
         }
         if not self._distance(ends):
             self._as_of, self._sought = self._sought[0], None

@@ -153,8 +153,8 @@ class SourceOffsetsTopicReader(TopicReader):
         """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
-        kept_slots = [slot for slots in self._slots.values() for slot in slots.values()]
-        for _, changed, last in kept_slots:
+        all_slots = [slot for slots in self._slots.values() for slot in slots.values()]
+        for _, changed, last in all_slots:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
             moment = _read_timestamp(last)

@@ -128,8 +128,8 @@ class InputVisibility:
 
     def excludes(self, key: ConnectorKey) -> bool:
         """Check whether the configuration excludes a connector; it then gets no findings."""
-        is_wanted = self.snapshot.wants_connector.get(key[0])
-        return is_wanted is not None and not is_wanted(key[1])
+        is_monitored = self.snapshot.wants_connector.get(key[0])
+        return is_monitored is not None and not is_monitored(key[1])
 
     def believes_list(self, cluster: str) -> bool:
         """Check whether an unlisted connector counts as deleted without contrary evidence."""
@@ -351,7 +351,7 @@ class InputVisibility:
 
     def explain_unusual_pause(self, key: ConnectorKey) -> str | None:
         """Describe how a connector's pause exceeds every pause of its baseline."""
-        baseline = self.snapshot.usual.of.get(key)
+        baseline = self.snapshot.baselines.of.get(key)
         since = None if baseline is None else self._last_advances.get(key)
         if (
             baseline is None

@@ -132,13 +132,19 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
-class InsufficientBaseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Connector without a baseline: history has `had` of the `wanted` whole weeks."""
+class InsufficientBaseline(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"required": "wanted"},
+):
+    """Connector without a baseline: history has `had` of the `required` whole weeks."""
 
     connect_cluster: str
     connector: str
     had: int
-    wanted: int
+    required: int
 
 
 class Baselines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import InputId
 
-ENTRIES_MAX: Final = 5_000  # what is wrong with more than this is one thing, and is told
+ENTRIES_MAX: Final = 5_000  # what is wrong with more than this is one thing, and is reported
 # As long as Prometheus does. An Alertmanager whose clock is behind ours does not believe an end
 # that lies ahead of it, and would let the alert stand.
 RESOLVED_RESEND_S: Final = 900.0
 
 _RANK: Final = {severity: rank for rank, severity in enumerate(Severity)}  # the worst first
 
-# What takes over under another severity is told before its predecessor ends.
+# What takes over under another severity is reported before its predecessor ends.
 _STATUS_ORDER: Final = {
     "new": 0,
     "resolved": 1,
@@ -82,14 +84,17 @@ class DeliveryRules:
     successors: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryEntry:
+class DeliveryEntry(
+    msgspec.Struct,
+    frozen=True,
+    rename={"reported": "told", "reported_at": "told_at", "end_reported": "end_told"},
+):
     """Delivery state of one finding for one receiver.
 
     finding      its newest state; `since` is the first one
     excused      inputs that were unavailable when it was found: they do not delay its end
     attempted    it may have been reported, so its end must be
-    told         its state as last reported; None if it was certainly not reported
+    reported     its state as last reported; None if it was certainly not reported
     resolved_at  when it ended; None while it is active
     deleted      it ended because its connector was deleted
     superseded_by    the finding that replaces it, or itself under another severity
@@ -98,11 +103,11 @@ class DeliveryEntry:
     finding: Finding
     excused: frozenset[InputId] = frozenset()
     attempted: bool = False
-    told: Finding | None = None
-    told_at: float = 0.0
+    reported: Finding | None = None
+    reported_at: float = 0.0
     resolved_at: float | None = None
     end_attempted: bool = False
-    end_told: bool = False
+    end_reported: bool = False
     deleted: bool = False
     superseded_by: Finding | None = None
 
@@ -177,7 +182,7 @@ class DeliveryState:
                     ends = self._rules.successors and cause.key in others
                 elif other is None:
                     ends = self._is_over(identity, entry, now, unavailable, known=known)
-                self._entries[identity] = replace(
+                self._entries[identity] = msgspec.structs.replace(
                     entry,
                     resolved_at=now if ends else None,
                     deleted=ends and deleted(entry.finding),
@@ -207,7 +212,7 @@ class DeliveryState:
         for message in messages:
             entry = self._entries[message.identity]
             ending = entry.end_attempted or message.status in _END_STATUSES
-            noted = replace(entry, attempted=True, end_attempted=ending)
+            noted = msgspec.structs.replace(entry, attempted=True, end_attempted=ending)
             fresh |= noted != entry
             self._entries[message.identity] = noted
         return fresh
@@ -222,13 +227,17 @@ class DeliveryState:
             entry = self._entries[message.identity]
             changed |= message.status is not NotificationStatus.ACTIVE
             if message.status not in _END_STATUSES:
-                delivery_entry = replace(entry, told=message.finding, told_at=now)
+                delivery_entry = msgspec.structs.replace(
+                    entry, reported=message.finding, reported_at=now
+                )
                 self._entries[message.identity] = delivery_entry
             elif self._rules.resend_s is None:
                 self._forget(message.identity)
             else:
-                changed &= not entry.end_told
-                self._entries[message.identity] = replace(entry, end_told=True, told_at=now)
+                changed &= not entry.end_reported
+                self._entries[message.identity] = msgspec.structs.replace(
+                    entry, end_reported=True, reported_at=now
+                )
         return changed
 
     def prune(self, now: float) -> bool:
@@ -236,7 +245,7 @@ class DeliveryState:
         old = [
             identity
             for identity, entry in self._entries.items()
-            if entry.end_told
+            if entry.end_reported
             and entry.resolved_at is not None
             and not 0 <= now - entry.resolved_at < RESOLVED_RESEND_S
         ]
@@ -260,7 +269,7 @@ class DeliveryState:
         if entry is not None and not entry.end_attempted:
             # It may never have been over. Whatever `since` says now, this is when we heard of it.
             updated = replace(finding, since=entry.finding.since)
-            self._entries[identity] = replace(
+            self._entries[identity] = msgspec.structs.replace(
                 entry, finding=updated, resolved_at=None, deleted=False, superseded_by=None
             )
             return
@@ -287,22 +296,22 @@ class DeliveryState:
         return now - self._unchanged_since.setdefault(identity, now) >= self._rules.settle_s
 
     def _status(self, entry: DeliveryEntry, now: float) -> NotificationStatus | None:
-        since_told = abs(now - entry.told_at)  # a clock set back must not silence anything
+        since_report_s = abs(now - entry.reported_at)  # a clock set back must not silence anything
         resend_s = self._rules.resend_s
-        again = resend_s is not None and since_told >= resend_s
+        again = resend_s is not None and since_report_s >= resend_s
         if entry.resolved_at is not None:
-            if entry.end_told and not again:
+            if entry.end_reported and not again:
                 return None
             if entry.superseded_by is not None:
                 return NotificationStatus.SUPERSEDED
             return NotificationStatus.DELETED if entry.deleted else NotificationStatus.RESOLVED
-        if entry.told is None:
+        if entry.reported is None:
             return NotificationStatus.NEW
-        if self._changed(entry.told, entry.finding, since_told):
+        if self._changed(entry.reported, entry.finding, since_report_s):
             return NotificationStatus.CHANGED
         return NotificationStatus.ACTIVE if again else None
 
-    def _changed(self, finding: Finding, now: Finding, since_told: float) -> bool:
+    def _changed(self, finding: Finding, now: Finding, since_report_s: float) -> bool:
         changes_s = self._rules.changes_s
         if changes_s is None:
             return False
@@ -312,7 +321,7 @@ class DeliveryState:
         same = (now.severity, now.summary) == (finding.severity, finding.summary) and (
             now.plan is None or now.plan == finding.plan
         )
-        return not same and since_told >= changes_s
+        return not same and since_report_s >= changes_s
 
     def _forget(self, identity: FindingIdentity) -> None:
         del self._entries[identity]

@@ -77,7 +77,7 @@ class TrackedIncident:
     """Incident with the time of its last evaluation; `said` is the last recorded refusal."""
 
     incident: Incident
-    considered_at: float | None = None
+    evaluated_at: float | None = None
     said: tuple[object, ...] = ()
 
 
@@ -116,14 +116,14 @@ class IncidentTracker:
                         said=incident.said,
                     )
                 )
-        open_keys = self._find_kept_open(snapshot)
+        open_keys = self._find_open_keys(snapshot)
         for key in {*self.tracked, *self._ledger.fleet.incidents} - {*current, *open_keys}:
             self.tracked.pop(key, None)
             if key in self._ledger.fleet.incidents:
                 journal.control(IncidentEnded(at=now, incident=key))
         self._ledger.read_on()
 
-    def _find_kept_open(self, snapshot: Snapshot) -> frozenset[str]:
+    def _find_open_keys(self, snapshot: Snapshot) -> frozenset[str]:
         """Return the keys of incidents that stay open although their finding may be gone.
 
         These are incidents answered with a stop, while the connector is stopped, and those with a
@@ -153,8 +153,8 @@ class IncidentTracker:
             for tracked in self.tracked.values()
             if tracked.incident.shows
             and (
-                tracked.considered_at is None
-                or not 0 <= now - tracked.considered_at < EVALUATION_GAP_S
+                tracked.evaluated_at is None
+                or not 0 <= now - tracked.evaluated_at < EVALUATION_GAP_S
                 or tracked.incident.connector_key in woken
             )
         ]
@@ -227,7 +227,7 @@ class RemediationLoop:
 
     def _consider(self, tracked: TrackedIncident) -> None:
         incident = tracked.incident
-        tracked.considered_at = self._clock.now()
+        tracked.evaluated_at = self._clock.now()
         key = incident.connector_key
         if key in self.fleet.at_work():
             return

@@ -367,7 +367,7 @@ class Planner:
             by=by,
             subject=PlanSubject(
                 driver="strimzi" if reconciled else "rest",
-                place=case.connect,
+                store=case.connect,
                 connector=case.connector,
                 kind=queries.kind_of(snapshot.index.connectors.get(case.key)).value,
                 identity=now.root.kafka_cluster_id,
@@ -387,7 +387,7 @@ class Planner:
     ) -> RemediationCase:
         assert plan.remedy is not None
         return RemediationCase(
-            plan.subject.place,
+            plan.subject.store,
             plan.subject.connector,
             plan.remedy.action,
             incident=incident,

@@ -232,7 +232,7 @@ class RemediationService:
             answers=planned.answers,
             because=request.because,
             key=request.key,
-            asked_sha256=_hash_request(request),
+            request_sha256=_hash_request(request),
         )
 
     def _find_earlier_answer(
@@ -242,7 +242,7 @@ class RemediationService:
         history = ledger.find_request(request.key, by)
         if history is None or history.proposed is None:
             return None
-        if history.proposed.asked_sha256 != _hash_request(request):
+        if history.proposed.request_sha256 != _hash_request(request):
             return KeyReused()
         return ProposalAccepted(row=plan_view.build_plan_row(history, self._clock.now()), new=False)
 

@@ -142,7 +142,7 @@ class Book:
         self._probes_skipped: Counter[str] = Counter()
         self._facts: dict[str, TopicFactsRead] = {}
         self._pipeline = PipelineBook(pipeline_fresh_s)
-        self._usual = BaselinesBook()
+        self._baselines = BaselinesBook()
         self._notifications_failed: tuple[tuple[str, int], ...] = ()
         self._control = ControlRequestsCounted((), ())
         self._remedies: RemediationReported | None = None
@@ -180,7 +180,7 @@ class Book:
             SourceEndRead: lambda read, _now: self._source_ends.read(read),
             TopicFactsRead: _without_now(self._apply_topic_facts),
             PipelineStatusRead: _without_now(self._pipeline.read),
-            BaselinesRead: _without_now(self._usual.read),
+            BaselinesRead: _without_now(self._baselines.read),
             NotificationsFailed: _without_now(self._replace_report),
             ControlRequestsCounted: _without_now(self._replace_report),
             RemediationReported: _without_now(self._replace_report),
@@ -394,7 +394,7 @@ class Book:
             not_exported=within.not_exported,
             partial=self._replication.partial(),
             pipeline=self._pipeline.view(now),
-            usual=self._usual.view(now),
+            baselines=self._baselines.view(now),
             losses=losses,
             recreations=recreations,
             histories=self._histories.of(tuple(cluster.histories(now) for cluster in clusters)),

@@ -219,7 +219,7 @@ class _GroupOffsetsAnswer:
         """Return whether this sync was known before the log ends were read."""
         return self.before is not None and self.before.synced.get(partition) == newest
 
-    def knew_landing(self, where: _CheckpointKey, checkpoint: _NewestCheckpoint | None) -> bool:
+    def knew_checkpoint(self, where: _CheckpointKey, checkpoint: _NewestCheckpoint | None) -> bool:
         """Return whether this checkpoint was known before the log ends were read."""
         if self.before is None or checkpoint is None:
             return False
@@ -327,7 +327,7 @@ class FailoverGroups:
         return tuple(
             view
             for key, flow in sorted(self._flows.items())
-            if self._shown(flow, now)
+            if self._are_inputs_live(flow, now)
             for view in self._views(key, flow)
         )
 
@@ -371,7 +371,7 @@ class FailoverGroups:
     def _whole(self, topic: KafkaTopic, now: float) -> bool:
         return self._exists(topic) and self._inputs.whole(InputId.of_tail(topic), now)
 
-    def _shown(self, flow: MirrorFlow, now: float) -> bool:
+    def _are_inputs_live(self, flow: MirrorFlow, now: float) -> bool:
         checkpoints, syncs = locate_checkpoints(flow), flow.offset_syncs
         return (
             checkpoints is not None
@@ -467,7 +467,7 @@ class FailoverGroups:
             here=answer.read.upstream.get(partition),
             there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
             synced_before=syncs is not None and answer.knew_sync(partition, syncs.history.newest),
-            landed_before=answer.knew_landing(where, checkpoint),
+            landed_before=answer.knew_checkpoint(where, checkpoint),
         )
         cost = compute_failover_cost(position)
         if position.landing is not None:

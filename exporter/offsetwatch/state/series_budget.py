@@ -276,9 +276,9 @@ class TotalSeriesBudget:
     ) -> tuple[DroppedSeries, ...]:
         """Return the series that are left out of a snapshot with ConnectorSeriesBudget's result."""
         tasks = self._tasks.get(
-            snapshot.usual,
+            snapshot.baselines,
             *(connectors for _, connectors in listed),
-            make=lambda: _count_tasks(listed, snapshot.usual.of),
+            make=lambda: _count_tasks(listed, snapshot.baselines.of),
         )
         sources = self._sources.get(
             layout, snapshot.not_exported, make=lambda: _count_sources(snapshot)

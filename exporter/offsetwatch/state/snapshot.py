@@ -664,7 +664,7 @@ class Snapshot:
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: each can be shown, but not their sum
     pipeline        status of the history pipeline by its own report
-    usual           baselines of connectors, as far as learned
+    baselines       baselines of connectors, as far as learned
     groups_to_ask   the consumer groups whose offsets are to be requested
     losses          the newest lost ranges; bounded, the counts in the views are not
     judgements      progress of source partitions, connectors and flows (judge/)
@@ -711,7 +711,7 @@ class Snapshot:
     left_out: tuple[DroppedSeries, ...] = ()
     partial: frozenset[tuple[str, str]] = frozenset()
     pipeline: PipelineView = NO_PIPELINE_STATUS
-    usual: BaselinesView = NO_BASELINES
+    baselines: BaselinesView = NO_BASELINES
     losses: tuple[Loss, ...] = ()
     recreations: tuple[TopicRecreation, ...] = ()
     groups: tuple[GroupView, ...] = ()

@@ -100,9 +100,11 @@ def find_field_flaws(
             yield "", f"`{name}` is missing, without which its task fails", right
             continue
         for name in there:
-            wanted = alternatives[name]
-            if describe_type(offset[name]) != wanted and name != "scn":  # a number before 1.5
-                yield name, f"{format_value(offset[name])} is not {wanted}", wanted
+            expected_type = alternatives[name]
+            if (
+                describe_type(offset[name]) != expected_type and name != "scn"
+            ):  # a number before 1.5
+                yield name, f"{format_value(offset[name])} is not {expected_type}", expected_type
 
 
 def find_server_flaws(

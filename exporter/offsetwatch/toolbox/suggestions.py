@@ -17,8 +17,8 @@ def find_nearest(name: str, known: Iterable[str]) -> str | None:
 
     At most CANDIDATES_MAX names of similar length are compared, because each comparison takes long.
     """
-    alike = (other for other in known if abs(len(other) - len(name)) <= LENGTHS_APART_MAX)
-    nearest = get_close_matches(name, sorted(islice(alike, CANDIDATES_MAX)), n=1, cutoff=0.6)
+    similar = (other for other in known if abs(len(other) - len(name)) <= LENGTHS_APART_MAX)
+    nearest = get_close_matches(name, sorted(islice(similar, CANDIDATES_MAX)), n=1, cutoff=0.6)
     return nearest[0] if nearest else None
 
 

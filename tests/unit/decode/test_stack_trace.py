@@ -87,7 +87,7 @@ def test_what_begins_an_exception_is_read_or_known_to_be_unreadable(text, header
 def test_a_call_is_a_package_a_class_and_a_method(text, location):
     stack_frame = line(text)
     assert isinstance(stack_frame, StackFrame)
-    assert (stack_frame.depth, stack_frame.place) == (1, location)
+    assert (stack_frame.depth, stack_frame.qualified_method) == (1, location)
 
 
 def test_a_call_of_another_shape_is_a_call_without_a_method():

@@ -224,7 +224,7 @@ def advanced(*ago_s: float, baseline: Baseline | None = HOURLY, **changes) -> st
     views = tuple(replace(view, **changes) for view in views)
     known = {} if baseline is None else {("lab", "files"): baseline}
     snapshot = build_snapshot(
-        REST, READ, at=NOW, source_partitions=views, usual=BaselinesView(valid=True, of=known)
+        REST, READ, at=NOW, source_partitions=views, baselines=BaselinesView(valid=True, of=known)
     )
     return InputVisibility(snapshot).explain_unusual_pause(("lab", "files"))
 

@@ -66,8 +66,8 @@ def facts(
                 connectors=40,
                 unhealthy=frozenset({(CONNECT, CONNECTOR)}),
                 in_remedy=frozenset(),
-                storm_before=MassFailure(),
-                alike=frozenset(),
+                mass_failure_before=MassFailure(),
+                similar=frozenset(),
             ),
             past=JournalFacts(
                 skips=(),
@@ -79,7 +79,7 @@ def facts(
             ),
             evidence=EvidenceFacts(
                 findings=frozenset({"poison_suspected", "recopy"}),
-                shown_since=NOW - 1_800,
+                reported_since=NOW - 1_800,
                 failure_kind="deserialization" if recurring else "connectivity",
                 veto="",
                 failures=3,
@@ -121,7 +121,7 @@ def facts(
                 fence_planned='{"kafka_offset":1234}',
                 fence_now='{"kafka_offset":1234}',
                 next_now=1_234,
-                next_wanted=1_235,
+                next_after=1_235,
                 poison=1_234,
                 first_existing=1_234,
                 earliest=0,

@@ -338,7 +338,7 @@ def full() -> Snapshot:
             unreadable=1,
         ),
         by_rest=(RestConnector("lab", "idle", sink=True),),
-        usual=BaselinesView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
+        baselines=BaselinesView(valid=True, of={("lab", "files"): USUAL, ("lab", "gone"): USUAL}),
         inputs=(OFFSETS_INPUT, never, bootstrapping),
         connectors=(
             connector("files", tasks=(Task(0, "running"), Task(1, "failed"), Task(2, "running"))),
@@ -498,9 +498,9 @@ def expected(snapshot: Snapshot) -> Samples:
         entry = {"kafka": problem.at.kafka, "topic": problem.at.topic, "problem": problem.problem}
         out.add("internal_topic_problem", 1, **entry)
     _expect_pipeline(out, snapshot.pipeline)
-    if snapshot.usual.valid is not None:
-        out.add("history_baselines_valid", snapshot.usual.valid)
-    if snapshot.usual.of and any(view.name == "files" for view in snapshot.connectors):
+    if snapshot.baselines.valid is not None:
+        out.add("history_baselines_valid", snapshot.baselines.valid)
+    if snapshot.baselines.of and any(view.name == "files" for view in snapshot.connectors):
         for percentile, seconds in (("50", 30.0), ("90", 90.0), ("99", 240.0)):
             entry = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
             out.add("expected_advance_interval_seconds", seconds, **entry)

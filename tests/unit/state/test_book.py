@@ -73,7 +73,7 @@ def test_what_nothing_else_depends_on_is_in_the_next_snapshot():
     )
     snapshot = world.snapshot()
     assert snapshot.pipeline.status == PipelineStatus()
-    assert snapshot.usual.valid
+    assert snapshot.baselines.valid
     assert snapshot.notifications_failed == (("timeout", 3),)
     assert (snapshot.hooks_received, snapshot.control_refused) == ((("taken", 2),), (("token", 1),))
     assert (snapshot.remedies, snapshot.replica) == (remedies, replica)

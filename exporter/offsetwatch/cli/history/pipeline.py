@@ -166,7 +166,7 @@ def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
     for few in baselines.insufficient:
         output.print_error(
             f"{few.connect_cluster}/{few.connector}: insufficient history, {few.had} of "
-            f"{format_count(few.wanted, 'week')}"
+            f"{format_count(few.required, 'week')}"
         )
 
 

@@ -187,8 +187,8 @@ def check_mapping(
     line = partial(DoctorCheck, about, "kafka")
     expected = ids.get(configured)
     if worker_says is None or expected is None:
-        who = "the worker" if worker_says is None else configured
-        return line("unknown", f"{who} returns no cluster id")
+        source = "the worker" if worker_says is None else configured
+        return line("unknown", f"{source} returns no cluster id")
     if worker_says == expected:
         return line("ok", f"its Kafka cluster is {configured}")
     real = next((name for name, known in ids.items() if known == worker_says), None)

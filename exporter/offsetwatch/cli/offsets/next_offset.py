@@ -77,10 +77,10 @@ def _choose_pair(
     chosen = [pair for pair in pairs if pair.offset is not None]
     if partition is not None:
         try:
-            wanted = parse_fields(partition)
+            requested = parse_fields(partition)
         except msgspec.DecodeError:
-            wanted = None
-        chosen = [pair for pair in chosen if parse_fields(pair.partition) == wanted]
+            requested = None
+        chosen = [pair for pair in chosen if parse_fields(pair.partition) == requested]
     if len(chosen) == 1:
         return chosen[0]
     there = ", ".join(pair.partition for pair in pairs) or "none"

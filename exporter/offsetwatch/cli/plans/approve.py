@@ -186,8 +186,8 @@ def _report_stale_hash(sha256: str) -> int:
 def _report_late_decision(
     session: ServiceSession, plan_details: PlanDetails, answer: AlreadyDecided
 ) -> int:
-    whose = answer.state in {PlanStatus.APPROVED, PlanStatus.REJECTED}
-    by = f" by {answer.by}" if answer.by is not None and whose else ""
+    is_named = answer.state in {PlanStatus.APPROVED, PlanStatus.REJECTED}
+    by = f" by {answer.by}" if answer.by is not None and is_named else ""
     output.print_error(
         f"too late: plan {plan_details.row.plan_id} is {answer.state.value} already{by}"
     )

@@ -243,7 +243,7 @@ def plan_resolve() -> None:
 
 
 @click.command()
-@click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
+@click.argument("mode", type=click.Choice(["observe", "propose", "auto"]), required=False)
 @optional_because_option
 @service_options
 @output_options

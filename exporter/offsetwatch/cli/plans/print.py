@@ -66,7 +66,7 @@ def print_plan(
     subject = plan.subject
     facts: list[tuple[str, str | None]] = [
         ("connector", f"{subject.connector} ({subject.kind})"),
-        ("cluster", f"{subject.place} ({subject.driver})"),
+        ("cluster", f"{subject.store} ({subject.driver})"),
         ("requested by", row.created_by),
         ("at", output.format_moment(row.created_at)),
         ("state", "no worker runs" if subject.driver == "storage" else _describe_states(plan)),

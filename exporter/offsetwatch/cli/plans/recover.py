@@ -97,26 +97,26 @@ def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
     subject, where = plan.subject, home.where
     if subject.driver == "rest" or plan.remedy is not None:
         if where.config_path is None:
-            raise ConfigError((f"--config: it names the Connect cluster {subject.place}",))
+            raise ConfigError((f"--config: it names the Connect cluster {subject.store}",))
         if plan.remedy is not None:
             with open_remediation_driver(
                 plan, config.load(where.config_path), home.folder
             ) as driver:
                 yield driver
             return
-        where = replace(where, connect=subject.place, worker_config=None, strimzi=None)
+        where = replace(where, connect=subject.store, worker_config=None, strimzi=None)
     elif subject.driver == "strimzi":
-        where = _choose_strimzi(where, subject.place)
+        where = _choose_strimzi(where, subject.store)
     elif where.worker_config is None:
-        raise ConfigError((f"--worker-config: the file that names {subject.place}",))
+        raise ConfigError((f"--worker-config: the file that names {subject.store}",))
     else:
         where = replace(where, connect=None, strimzi=None)
     clusters = {} if where.config_path is None else config.load(where.config_path).kafka
     with open_offset_store(where) as store:
         store_name = store.lock_name(subject.connector)
-        if store_name != subject.place:
+        if store_name != subject.store:
             option = "--strimzi" if subject.driver == "strimzi" else "--worker-config"
-            raise ConfigError((f"{option}: it names {store_name}, not {subject.place}",))
+            raise ConfigError((f"{option}: it names {store_name}, not {subject.store}",))
         yield add_topic_deletion(store.driver(subject.connector), clusters)
 
 

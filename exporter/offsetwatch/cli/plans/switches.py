@@ -34,13 +34,13 @@ MODE_MEANINGS: Final = {
 
 
 def change_mode(
-    *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
+    *, mode: str | None, because: str | None, output_format: OutputFormat, **where: Any
 ) -> int:
     """Print or set the mode of remediation; return the exit code."""
     access = build_service_access(**where)
     if access.listener is None and access.config_path is None:
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
-    if wanted is None:
+    if mode is None:
         with open_service(access) as session:
             switches = session.service.switches()
         if output_format is not OutputFormat.TABLE:
@@ -52,7 +52,7 @@ def change_mode(
         raise click.UsageError(
             "say --because: the journal needs a reason for every change of the mode"
         )
-    requested = Mode(wanted)
+    requested = Mode(mode)
     with open_service(access) as session:
         answer = session.service.set_mode(requested, session.by, because)
         now = session.service.switches().mode

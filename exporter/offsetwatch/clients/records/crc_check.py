@@ -35,7 +35,7 @@ _CHILD_CODE: Final = (
     "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
     "from offsetwatch.clients.records.crc_check import main; main(request)"
 )
-_EXIT_FINE, _EXIT_BAD, _EXIT_GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
+_EXIT_FINE, _EXIT_BAD, _EXIT_ABANDONED = 0, 3, 4  # 1 and 2 are Python's own
 _CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
 _BAD_BATCH_CODES: Final = {
     ck.KafkaError._BAD_MSG,  # noqa: SLF001 - librdkafka's local codes are spelt like this
@@ -215,5 +215,5 @@ def _read_range(consumer: ck.Consumer, request: Mapping[str, Any]) -> int:
             print(max(offset, request["start"]), flush=True)  # noqa: T201
             return _EXIT_BAD
         elif message.topic() == request["topic"]:
-            return _EXIT_GIVEN_UP
-    return _EXIT_GIVEN_UP
+            return _EXIT_ABANDONED
+    return _EXIT_ABANDONED

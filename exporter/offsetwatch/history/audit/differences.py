@@ -72,12 +72,12 @@ class MirrorDifference:
 
     up, down    the record on each side; None where it is missing. Of a duplicate, `up` is the
                 original
-    place       its number in its window's order, by which neighbours are found
+    index       its number in its window's order, by which neighbours are found
     """
 
     kind: MirrorDifferenceKind
     window: int
-    place: int
+    index: int
     up: HashedRecord | None
     down: HashedRecord | None
 
@@ -206,7 +206,7 @@ def group_differences(
     last: tuple[object, ...] | None = None
     for item in sorted(differences, key=attrgetter("kind", "window", "place")):
         why = explain(item)
-        if last == (item.kind, item.window, item.place - 1, *why) and _is_continuation(
+        if last == (item.kind, item.window, item.index - 1, *why) and _is_continuation(
             findings[-1], item
         ):
             findings[-1] = replace(
@@ -218,7 +218,7 @@ def group_differences(
         else:
             up, down = _widen_span(None, item.up), _widen_span(None, item.down)
             findings.append(AuditFinding(item.kind, 1, up, down, *why))
-        last = (item.kind, item.window, item.place, *why)
+        last = (item.kind, item.window, item.index, *why)
     return tuple(sorted(findings, key=_compute_offset_key))
 
 
@@ -300,8 +300,8 @@ def _find_reordered(
     for gap in gaps:
         for index, record in gap.down:
             if waiting.get(record.digest):
-                window, place_up, origin = waiting[record.digest].popleft()
-                ups.add((window, place_up))
+                window, index_up, origin = waiting[record.digest].popleft()
+                ups.add((window, index_up))
                 downs.add((gap.window, index))
                 moved.append(
                     MirrorDifference(

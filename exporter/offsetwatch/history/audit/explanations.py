@@ -129,7 +129,7 @@ def find_repositions(
     for entry in entries:
         match entry.record:
             case PlanOpened(plan=plan):
-                if plan.subject.connector == connector and plan.subject.place in store_names:
+                if plan.subject.connector == connector and plan.subject.store in store_names:
                     plans[entry.plan_id] = plan
             case OffsetsBackedUp(frozen=frozen):
                 backups[entry.plan_id] = frozen.pairs

@@ -73,7 +73,7 @@ def fit_baseline(
         return _build_baseline(connect_cluster, connector, times, begin, until)
     had = weeks if weeks < WEEKS_MIN else 0
     return InsufficientBaseline(
-        connect_cluster=connect_cluster, connector=connector, had=had, wanted=WEEKS_MIN
+        connect_cluster=connect_cluster, connector=connector, had=had, required=WEEKS_MIN
     )
 
 
@@ -167,8 +167,8 @@ def _average_like_days(counts: Floats, times: Floats) -> Floats:
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
     for days in (weekend, ~weekend):
         for number in range(24):
-            alike = days & (hour == number)
-            typical[alike] = counts[alike].sum() / max(times[alike].sum(), 1e-9)
+            of_hour = days & (hour == number)
+            typical[of_hour] = counts[of_hour].sum() / max(times[of_hour].sum(), 1e-9)
     return typical
 
 

@@ -75,7 +75,7 @@ class LoggedSync:
     at        since when it was in its log, as far as timestamps tell (_build_log_query, settled)
     stamp     its own timestamp
     joined    no record is missing between the sync of the partition before and this one
-    anew      it is the first of its topic, or of one that was created again
+    is_first      it is the first of its topic, or of one that was created again
     """
 
     at: float
@@ -84,7 +84,7 @@ class LoggedSync:
     upstream: int
     downstream: int
     joined: bool
-    anew: bool = False
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class LoggedCheckpoint:
     downstream: int
     until: float | None
     whole: bool
-    anew: bool = False
+    is_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,9 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
         _query(base, BRONZE_RECORDS, query)
     ):
         where = TopicPartition(name, partition)
-        yield LoggedSync(settled, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        yield LoggedSync(
+            settled, stamp, where, upstream, downstream, joined, is_first=topic_id != last
+        )
         last = topic_id
 
 
@@ -240,7 +242,7 @@ def read_checkpoints(
             downstream=noun["downstream_offset"],
             until=until,
             whole=whole,
-            anew=topic_id != last,
+            is_first=topic_id != last,
         )
         last = topic_id
 

@@ -121,7 +121,7 @@ class FailoverReplay:
             self._tasks_known = True
         self._read_syncs(moment)
         for checkpoint in _take_until(self._checkpoints, moment):
-            if checkpoint.anew:
+            if checkpoint.is_first:
                 self._newest_checkpoints.clear()
             self._newest_checkpoints[checkpoint.group, checkpoint.where] = checkpoint
         for commit in _take_until(self._commits, moment):
@@ -129,7 +129,7 @@ class FailoverReplay:
 
     def _read_syncs(self, moment: float) -> None:
         for sync in _take_until(self._syncs, moment):
-            if sync.anew:
+            if sync.is_first:
                 self._read.clear()
             syncs = self._read.setdefault(sync.where, PartitionSyncs())
             syncs.read(sync.upstream, sync.downstream, live=sync.joined)

@@ -62,7 +62,7 @@ class ConnectorEventKind(StrEnum):
 
     CONFIGURED = "configured"
     DELETED = "deleted"
-    ASKED = "asked"
+    REQUESTED = "asked"
     TASKS = "tasks"
     STATE = "state"
     FIRST_COMMIT = "first_commit"
@@ -140,12 +140,12 @@ def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
                 # Without one it is to run; after a deletion this tells nothing new.
                 state = noun["state"] or "started"
                 if state != target:
-                    event = (ConnectorEventKind.ASKED, f"asked to be {_STATES[state]}")
+                    event = (ConnectorEventKind.REQUESTED, f"asked to be {_STATES[state]}")
                 target = state
             case "restart_request" if noun["include_tasks"] is not None:
                 name = "with its tasks" if noun["include_tasks"] else "without its tasks"
                 failed = ", what failed only" if noun["only_failed"] else ""
-                event = (ConnectorEventKind.ASKED, f"restart requested, {name}{failed}")
+                event = (ConnectorEventKind.REQUESTED, f"restart requested, {name}{failed}")
             case "tasks_commit" if noun["tasks"] is not None:
                 if noun["tasks"] != tasks:
                     event = (ConnectorEventKind.TASKS, format_count(noun["tasks"], "task"))
@@ -190,16 +190,16 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
 def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
     """Yield events of commits that are no plain advance.
 
-    Partitions that changed alike in one flush are one event.
+    Partitions that changed in the same way in one flush are one event.
     """
-    alike: list[Commit] = []
+    changed: list[Commit] = []
     for commit in commits:
-        if alike and not _is_same_change(alike[-1], commit):
-            yield _build_commit_event(alike)
-            alike = []
-        alike.append(commit)
-    if alike:
-        yield _build_commit_event(alike)
+        if changed and not _is_same_change(changed[-1], commit):
+            yield _build_commit_event(changed)
+            changed = []
+        changed.append(commit)
+    if changed:
+        yield _build_commit_event(changed)
 
 
 def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:

@@ -378,12 +378,12 @@ def _build_source_lag_event(episode: _LagEpisode, baseline: Baseline | None) -> 
     peak_at, peak = episode.peak
     first_at, first = episode.samples[0]
     most = None if baseline is None else baseline.source_lag_at_most(peak_at)
-    usual = (
+    most_text = (
         ""
         if most is None
         else f"; at that hour it is hardly ever more than {format_duration(most)}"
     )
-    said = f"behind its source by up to {format_duration(peak)}{episode.going}{usual}"
+    said = f"behind its source by up to {format_duration(peak)}{episode.going}{most_text}"
     return Event(
         first_at - first,
         Origin.SOURCE_ENDS,

@@ -67,13 +67,13 @@ class FailureRunState(msgspec.Struct):
     lasted_s: float = 0.0
 
 
-class TaskFailureRecord(msgspec.Struct, frozen=True):
+class TaskFailureRecord(msgspec.Struct, frozen=True, rename={"task": "whose"}):
     """History of one task's failures as it is stored on disk.
 
     before_polls   the history before polled states replaced changes of the status topic
     """
 
-    whose: TaskKey
+    task: TaskKey
     state: str
     state_at: float
     restarts: tuple[float, ...]
@@ -88,7 +88,7 @@ class TaskFailureRecord(msgspec.Struct, frozen=True):
 
 
 _PERSISTED_FIELDS: Final = tuple(
-    name for name in TaskFailureRecord.__struct_fields__ if name not in {"whose", "followed_at"}
+    name for name in TaskFailureRecord.__struct_fields__ if name not in {"task", "followed_at"}
 )
 
 
@@ -131,7 +131,7 @@ class TaskFailureHistory:
         """Return a copy as a record; later changes of the run do not change it."""
         fields = {name: getattr(self, name) for name in _PERSISTED_FIELDS}
         fields["run"] = None if self.run is None else replace(self.run)
-        return TaskFailureRecord(whose=key, **fields, followed_at=followed_at)
+        return TaskFailureRecord(task=key, **fields, followed_at=followed_at)
 
     def restore(self, record: TaskFailureRecord) -> None:
         """Replace everything but `followed_at` with the fields of a record."""
@@ -352,7 +352,7 @@ class FailureTracker:
         self._observed_inputs, self._followed = (None, None), frozenset()
         self.of = {}
         for record in records:
-            history = self.of[record.whose] = TaskFailureHistory(followed_at=record.followed_at)
+            history = self.of[record.task] = TaskFailureHistory(followed_at=record.followed_at)
             history.restore(record)
 
 

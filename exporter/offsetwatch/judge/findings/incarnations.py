@@ -55,11 +55,13 @@ class ConnectorIncarnation(msgspec.Struct):
     left_over: dict[str, str] | None = None
 
 
-class IncarnationRecord(msgspec.Struct, frozen=True):
+class IncarnationRecord(
+    msgspec.Struct, frozen=True, rename={"connector": "who", "incarnation": "life"}
+):
     """Incarnation as it is stored on disk."""
 
-    who: ConnectorKey
-    life: ConnectorIncarnation
+    connector: ConnectorKey
+    incarnation: ConnectorIncarnation
 
 
 class SnapshotFreshness(NamedTuple):
@@ -147,7 +149,9 @@ class IncarnationTracker:
     _positions: Positions = field(default_factory=dict)
     _read_before: dict[ConnectorKey, Positions] = field(default_factory=dict)
     _followed: set[ConnectorKey] = field(default_factory=set)
-    _deleted: dict[ConnectorKey, float] = field(default_factory=dict)  # ends that no life follows
+    _deleted: dict[ConnectorKey, float] = field(
+        default_factory=dict
+    )  # ends without a later incarnation
     _listed_after: dict[ConnectorKey, float] = field(default_factory=dict)
 
     def observe(
@@ -282,7 +286,7 @@ class IncarnationTracker:
 
     def recall(self, records: tuple[IncarnationRecord, ...]) -> None:
         """Restore persisted incarnations."""
-        self.of = {record.who: record.life for record in records}
+        self.of = {record.connector: record.incarnation for record in records}
 
 
 def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:

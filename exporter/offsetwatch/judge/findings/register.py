@@ -412,10 +412,10 @@ class _TrackedFinding(msgspec.Struct, frozen=True):
     seen_at: float
 
 
-class _FindingsState(msgspec.Struct, frozen=True):
+class _FindingsState(msgspec.Struct, frozen=True, rename={"entries": "kept"}):
     """Content of findings.json."""
 
-    kept: tuple[_TrackedFinding, ...]
+    entries: tuple[_TrackedFinding, ...]
     memory: RuleMemoryState
     version: int
 
@@ -516,7 +516,7 @@ class FindingsRegister:
         """Return the findings as bytes to persist across restarts; None if nothing is new."""
         document = msgspec.json.encode(
             _FindingsState(
-                kept=tuple(self._entries.values()),
+                entries=tuple(self._entries.values()),
                 memory=self._memory.remembered(),
                 version=VERSION,
             )
@@ -532,7 +532,7 @@ class FindingsRegister:
         findings = decode_state(remembered, _FindingsState)
         if findings.version != VERSION:
             raise ValueError(f"version {findings.version}, and this is {VERSION}")
-        self._entries = {entry.finding.key: entry for entry in findings.kept}
+        self._entries = {entry.finding.key: entry for entry in findings.entries}
         self._memory.recall(findings.memory)
         self._saved = remembered
 

@@ -61,11 +61,11 @@ class SharedRewind(msgspec.Struct, frozen=True):
     at: float
 
 
-class RewindState(msgspec.Struct, frozen=True):
+class RewindState(msgspec.Struct, frozen=True, rename={"shared": "together"}):
     """State of the tracker as it is persisted."""
 
     recopies: tuple[Recopy, ...]
-    together: tuple[SharedRewind, ...]
+    shared: tuple[SharedRewind, ...]
     meant: tuple[tuple[ConnectorKey, float], ...]
 
 
@@ -99,12 +99,12 @@ class _OutdatedCommit(NamedTuple):
 class RewindTracker:
     """Tracker of rewinds and recopies.
 
-    together   newest shared rewind of each Connect cluster
+    shared     newest shared rewind of each Connect cluster
     meant      connectors that an operator set back, and when that was last under way
     """
 
     recopies: dict[MirrorPartitionKey, Recopy] = field(default_factory=dict)
-    together: dict[str, SharedRewind] = field(default_factory=dict)
+    shared: dict[str, SharedRewind] = field(default_factory=dict)
     meant: dict[ConnectorKey, float] = field(default_factory=dict)
     _rewinds: dict[ConnectorKey, int] = field(default_factory=dict)
     _resets: dict[ConnectorKey, int] = field(default_factory=dict)
@@ -384,24 +384,24 @@ class RewindTracker:
         for cluster, connectors in clusters.items():
             if len(connectors) >= SHARED_REWIND_CONNECTORS_MIN:
                 last = max(moment for moment, key in self._events if key[0] == cluster)
-                before = self.together.get(cluster)
+                before = self.shared.get(cluster)
                 if before is not None and last - before.at <= interval_s:
                     connectors |= set(before.connectors)
-                self.together[cluster] = SharedRewind(cluster, tuple(sorted(connectors)), last)
+                self.shared[cluster] = SharedRewind(cluster, tuple(sorted(connectors)), last)
 
     def remembered(self) -> RewindState:
         """Return the state to persist across restarts."""
         return RewindState(
             recopies=tuple(self.recopies.values()),
-            together=tuple(self.together.values()),
+            shared=tuple(self.shared.values()),
             meant=tuple(self.meant.items()),
         )
 
-    def recall(self, rewind: RewindState) -> None:
+    def recall(self, state: RewindState) -> None:
         """Restore a persisted state."""
-        self.recopies = {recopy.where: recopy for recopy in rewind.recopies}
-        self.together = {together.connect_cluster: together for together in rewind.together}
-        self.meant = dict(rewind.meant)
+        self.recopies = {recopy.where: recopy for recopy in state.recopies}
+        self.shared = {rewind.connect_cluster: rewind for rewind in state.shared}
+        self.meant = dict(state.meant)
 
 
 def find_pause_ends(snapshot: Snapshot) -> dict[ConnectorKey, float]:

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from offsetwatch.judge.findings import failure_history as failures
-from offsetwatch.judge.findings import incarnations as lives
+from offsetwatch.judge.findings import incarnations
 from offsetwatch.judge.findings import rewinds as falls
 from offsetwatch.judge.findings.failure_history import FailureTracker, find_positions
 from offsetwatch.judge.findings.incarnations import IncarnationTracker, find_freshness
@@ -67,12 +67,12 @@ class ConditionAges:
         self._since = {key: (moment, level) for key, moment, level in conditions}
 
 
-class RuleMemoryState(msgspec.Struct, frozen=True):
+class RuleMemoryState(msgspec.Struct, frozen=True, rename={"incarnations": "lives"}):
     """State of the memory as it is persisted."""
 
     held: tuple[tuple[ConditionKey, float, float], ...]
     failures: tuple[failures.TaskFailureRecord, ...]
-    lives: tuple[lives.IncarnationRecord, ...]
+    incarnations: tuple[incarnations.IncarnationRecord, ...]
     falls: falls.RewindState
 
 
@@ -136,7 +136,7 @@ class RuleMemory:
         return RuleMemoryState(
             held=self.held.remembered(),
             failures=self.failures.remembered(),
-            lives=self.incarnations.remembered(),
+            incarnations=self.incarnations.remembered(),
             falls=self.falls.remembered(),
         )
 
@@ -144,7 +144,7 @@ class RuleMemory:
         """Restore a persisted state."""
         self.held.recall(rule_memory.held)
         self.failures.recall(rule_memory.failures)
-        self.incarnations.recall(rule_memory.lives)
+        self.incarnations.recall(rule_memory.incarnations)
         self.falls.recall(rule_memory.falls)
 
 

@@ -71,25 +71,25 @@ def build_case(
     `clock` converts seconds of watching to a Unix time.
     """
     connector = subject.key[:2]
-    before = subject.standing.before
+    before = subject.verdict_state.before
     patience_s = settings.patience_s
     if subject.number != number:
         subject.hidden = visibility.explain_absence(connector, sink=subject.sink)
         if subject.hidden is None:
             return None
-        return VerdictCase(patience_s=patience_s, before=before, blind=subject.hidden)
+        return VerdictCase(patience_s=patience_s, before=before, unavailable=subject.hidden)
     subject.hidden, headed, copied = _inspect_second_signal(subject, visibility)
     if subject.hidden is not None:
         return VerdictCase(
             patience_s=patience_s,
             before=before,
-            blind=subject.hidden,
+            unavailable=subject.hidden,
             rests=track.rests if track.unavailable is None else None,
         )
     window = _update_window(subject, track, settings, w=w, at=at)
-    states_blind = track.unavailable
+    unavailable_states = track.unavailable
     # What is not seen any more does not count, for good or bad.
-    rests, why = (track.rests, track.why) if states_blind is None else (None, None)
+    rests, why = (track.rests, track.why) if unavailable_states is None else (None, None)
     found_at = _compute_discovery_deadline(subject, visibility, settings)
     if rests is not None or not copied or found_at is not None:
         window.rest(w)  # a task that is given it begins then
@@ -99,7 +99,7 @@ def build_case(
         clock=clock,
         gaps=window.gaps,
         before=before,
-        states_blind=states_blind,
+        unavailable_states=unavailable_states,
         rests=rests,
         copied=copied,
         placed=_has_offset(subject),
@@ -128,7 +128,7 @@ def build_case(
         repeated_s=None if window.repeated_w is None else w - window.repeated_w,
         contradicted=_find_contradiction(subject),
         unassigned=found_at is not None,
-        handed_over=subject.standing.rule in {NEW_PARTITION_RULE, OVERDUE_PARTITION_RULE},
+        handed_over=subject.verdict_state.rule in {NEW_PARTITION_RULE, OVERDUE_PARTITION_RULE},
         overdue=found_at is not None and at >= found_at and _has_records(subject),
         unusual=track.unusual,
         move_interval_s=0.0 if headed else window.move_interval_s,

@@ -64,7 +64,7 @@ class Sample(NamedTuple):
 class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     """State of one partition. It is stored on disk as it is: fields are only ever added at the end.
 
-    first_w, seen_w    first and last observation
+    first_w, last_w    first and last observation
     still_w    when it last moved, or when patience began again
     moved_w    when it last moved; None if it has not since it is observed
     waiting_w  since when work waits; None if none does
@@ -88,7 +88,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     """
 
     first_w: float
-    seen_w: float
+    last_w: float
     still_w: float
     text: str | None = None
     best: int | None = None
@@ -116,7 +116,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     @classmethod
     def opened(cls, sample: Sample, w: float) -> ObservationWindow:
         """Return the window of a first sample: nothing has moved yet."""
-        window = cls(first_w=w, seen_w=w, still_w=w, end_w=w, counted_w=w)
+        window = cls(first_w=w, last_w=w, still_w=w, end_w=w, counted_w=w)
         window._keep(sample)
         window.high = sample.position
         window._wait(sample, w, w)
@@ -124,10 +124,10 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
     def take(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
         """Update the window with a new sample."""
-        beyond_s = w - self.seen_w - settings.interval_s * 1.5
+        beyond_s = w - self.last_w - settings.interval_s * 1.5
         self._leave_out(beyond_s, settings.interval_s)
         # What is seen for the first time after a gap did not begin before it.
-        earliest = nextafter(self.seen_w, inf) if beyond_s > 0 else self.seen_w
+        earliest = nextafter(self.last_w, inf) if beyond_s > 0 else self.last_w
         changed = sample.text != self.text
         moved = changed or _to_comparable(sample.best) > _to_comparable(self.best)
         if moved:
@@ -151,7 +151,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self._keep(sample)
         if sample.end is not None and sample.lag is not None:
             self._sample(w, sample.end, sample.lag, settings)
-        self.seen_w = w
+        self.last_w = w
 
     def rest(self, w: float) -> None:
         """Start patience again, because no progress is expected now."""
@@ -163,7 +163,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
     def pass_by(self, w: float, settings: JudgeSettings) -> None:
         """Record an observation in which nothing changed and no verdict can change."""
-        beyond_s, self.seen_w = w - self.seen_w - settings.interval_s * 1.5, w
+        beyond_s, self.last_w = w - self.last_w - settings.interval_s * 1.5, w
         if not self.samples:
             return  # most: they begin with what moves
         if beyond_s > 0 or self.end is None or self.lag is None:
@@ -230,7 +230,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
             return
         away = beyond_s + interval_s * 0.5
         self.first_w += away
-        self.seen_w += away
+        self.last_w += away
         self.still_w += away
         self.end_w += away
         self.counted_w += away
@@ -238,7 +238,7 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         self.moved_w = None if self.moved_w is None else self.moved_w + away
         self.repeated_w = None if self.repeated_w is None else self.repeated_w + away
         self.moves = tuple(moment + away for moment in self.moves)
-        self.gaps = _append_gap(self.gaps, self.seen_w, away)
+        self.gaps = _append_gap(self.gaps, self.last_w, away)
         self.samples = ()  # growth over a window that has a hole in it says nothing
 
     def _move(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
@@ -315,15 +315,15 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
 
 def subtract_gaps(w: float, gaps: ObservationGaps) -> float:
     """Return the second of watching that `w` was before later gaps were left out."""
-    for edge_w, away in reversed(gaps):
-        if w <= edge_w:
+    for gap_w, away in reversed(gaps):
+        if w <= gap_w:
             w -= away
     return w
 
 
 @lru_cache(maxsize=256)  # one input hides thousands of partitions at once, and they share a tuple
-def _append_gap(gaps: ObservationGaps, edge_w: float, away: float) -> ObservationGaps:
-    return (*gaps[1 - GAPS_MAX :], (edge_w, away))
+def _append_gap(gaps: ObservationGaps, gap_w: float, away: float) -> ObservationGaps:
+    return (*gaps[1 - GAPS_MAX :], (gap_w, away))
 
 
 def _to_comparable(position: int | None) -> int:

@@ -85,7 +85,7 @@ class JudgedPartition(msgspec.Struct, gc=False):
     key: JudgedPartitionKey
     label: str
     sink: bool = False
-    standing: VerdictState = msgspec.field(default_factory=VerdictState)
+    verdict_state: VerdictState = msgspec.field(default_factory=VerdictState)
     reason: str = ""
     window: ObservationWindow | None = None
     source: SourcePartitionView | None = None
@@ -136,7 +136,7 @@ class JudgedPartition(msgspec.Struct, gc=False):
     def judged(self, evidence: Evidence) -> None:
         """Build and store its judgement with this evidence."""
         self.judgement = build_judgement(
-            Scope.PARTITION, self.key, self.label, self.standing, self.reason, evidence
+            Scope.PARTITION, self.key, self.label, self.verdict_state, self.reason, evidence
         )
 
 
@@ -175,7 +175,7 @@ class JudgedConnector:
     restarted_w    when it last resumed work, in seconds of watching; None: not since observation
                    began
     failed_w, failed_at    newest failure, in seconds of watching and by our clock
-    states    states of connector and tasks, in words; `blind` is why they are unavailable
+    states    states of connector and tasks, in words; `unavailable` is why they are unavailable
     unusual   how its pause exceeds its baseline, in words
     version   incremented when a value changes that decisions depend on
     """
@@ -475,4 +475,4 @@ class JudgedPartitionRegistry:
 
 
 def _find_last_seen_w(subject: JudgedPartition) -> float:
-    return 0.0 if subject.window is None else subject.window.seen_w
+    return 0.0 if subject.window is None else subject.window.last_w

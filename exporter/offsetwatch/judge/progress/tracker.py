@@ -135,7 +135,7 @@ class _PartitionRecord(msgspec.Struct, array_like=True, gc=False):
     key: JudgedPartitionKey
     label: str
     sink: bool
-    standing: VerdictState
+    verdict_state: VerdictState
     window: ObservationWindow
 
 
@@ -220,7 +220,7 @@ class ProgressTracker:
             watched=w,
             subjects=[
                 _PartitionRecord(
-                    subject.key, subject.label, subject.sink, subject.standing, subject.window
+                    subject.key, subject.label, subject.sink, subject.verdict_state, subject.window
                 )
                 for subject in self._registry.subjects.values()
                 if subject.window is not None
@@ -248,7 +248,7 @@ class ProgressTracker:
         for record in progress.subjects:
             record.window.commits = None
             subject = JudgedPartition(key=record.key, label=record.label, sink=record.sink)
-            subject.standing, subject.window = record.standing, record.window
+            subject.verdict_state, subject.window = record.verdict_state, record.window
             self._registry.add(subject)
         for cluster, connector, broken, why_w, *more in progress.tracks:
             track = self._registry.track((cluster, connector))
@@ -339,7 +339,7 @@ class ProgressTracker:
             due = compute_patience_end_w(subject, judging_pass.w, self._settings)
             if due is not None:
                 judging_pass.next_w = min(judging_pass.next_w, due)
-            if subject.standing.verdict in _TROUBLE_VERDICTS:
+            if subject.verdict_state.verdict in _TROUBLE_VERDICTS:
                 self._troubled.add(subject.key)
             else:
                 self._troubled.discard(subject.key)
@@ -380,7 +380,7 @@ class ProgressTracker:
             subject.judgement = None
             return
         decided = decide_verdict(case)
-        subject.standing.settle(decided, judging_pass.at)
+        subject.verdict_state.settle(decided, judging_pass.at)
         if decided is not None:
             subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
         rule = 0 if decided is None else decided.rule
@@ -439,25 +439,25 @@ class ProgressTracker:
         moment: float,
     ) -> Judgement:
         track = self._registry.tracks[key]
-        counts = Counter(subject.standing.verdict for subject in subjects)
+        counts = Counter(subject.verdict_state.verdict for subject in subjects)
         verdict = find_worst_verdict(counts)
-        speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
+        speaks = [subject for subject in subjects if subject.verdict_state.verdict is verdict]
         if verdict not in _TROUBLE_VERDICTS:
             # What was wrong and cannot be seen now must not look well by that.
             hidden = [
                 subject
                 for subject in subjects
-                if (held_verdict := subject.standing.held) is not None
+                if (held_verdict := subject.verdict_state.held) is not None
                 and held_verdict[0] in _TROUBLE_VERDICTS
             ]
             verdict, speaks = (Verdict.UNKNOWN, hidden) if hidden else (verdict, speaks)
         instance = min(
-            speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
+            speaks, key=lambda subject: (subject.verdict_state.since, subject.key), default=None
         )
         if instance is None:
             decision = self._decide_without_partitions(key, track, visibility)
         else:
-            decision = Decision(verdict, instance.standing.rule, instance.reason)
+            decision = Decision(verdict, instance.verdict_state.rule, instance.reason)
         failed = None if track.unavailable is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)

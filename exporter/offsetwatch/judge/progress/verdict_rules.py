@@ -49,8 +49,8 @@ class VerdictCase(NamedTuple):
     w, clock        second of watching of this pass; conversion of a second of watching to a moment
     gaps            time that was left out of watching meanwhile (observation_window.py)
     before          the verdict so far; unknown if there is none
-    blind           input that is unavailable, in words; None while all are available
-    states_blind    the same, of the input that reports the states of connector and tasks
+    unavailable     input that is unavailable, in words; None while all are available
+    unavailable_states    the same, of the input that reports the states of connector and tasks
     rests           paused or stopped, if an operator did that to the connector
     copied          the connector works on the partition now
     placed          it has an offset
@@ -90,8 +90,8 @@ class VerdictCase(NamedTuple):
     clock: Callable[[float], float] = float
     gaps: ObservationGaps = ()
     before: Verdict = Verdict.UNKNOWN
-    blind: str | None = None
-    states_blind: str | None = None
+    unavailable: str | None = None
+    unavailable_states: str | None = None
     rests: str | None = None
     copied: bool = True
     placed: bool = True
@@ -161,14 +161,14 @@ def match_unavailable_input(case: VerdictCase) -> str | None:
     """Rule 1: unknown while an input is unavailable. The state from before is retained until the
     input is back. No input is needed for what an operator has paused or stopped.
     """
-    if case.blind is not None:
-        return case.blind if case.rests is None else None
-    if case.states_blind is None:
+    if case.unavailable is not None:
+        return case.unavailable if case.rests is None else None
+    if case.unavailable_states is None:
         return None
     moving = case.moved_s is not None and case.moved_s < case.patience_s
     if case.stuck_s is None and (moving or case.before not in STALL_VERDICTS):
         return None
-    return f"nothing advances, and the states of its tasks are unknown: {case.states_blind}"
+    return f"nothing advances, and the states of its tasks are unknown: {case.unavailable_states}"
 
 
 def match_paused_connector(case: VerdictCase) -> str | None:
@@ -259,8 +259,10 @@ def match_silent_stall(case: VerdictCase) -> str | None:
         return None
     done = "nothing advanced" if case.placed else "nothing was ever committed"
     since = case.since(case.stuck_s)
-    lives = "it committed the same offset repeatedly, and " if case.sourced and case.repeats else ""
-    return f"work waits and {done} since {since}, and {lives}no state shows a failure"
+    repeats = (
+        "it committed the same offset repeatedly, and " if case.sourced and case.repeats else ""
+    )
+    return f"work waits and {done} since {since}, and {repeats}no state shows a failure"
 
 
 def match_growing_lag(case: VerdictCase) -> str | None:

@@ -259,7 +259,7 @@ def _find_root(lines: Sequence[TraceLine]) -> _Root | None:
 
 def _are_frames_of(frames: Sequence[StackFrame], packages: tuple[str, ...]) -> bool:
     return all(
-        frame.package.startswith(packages) and not frame.place.endswith(_QUOTING_FRAME)
+        frame.package.startswith(packages) and not frame.qualified_method.endswith(_QUOTING_FRAME)
         for frame in frames
     )
 
@@ -278,8 +278,8 @@ def _find_throwing_stage(frames: Sequence[StackFrame]) -> str | None:
 
     If another call throws too, the lines above it may be the message of its exception.
     """
-    throws = [frame.place for frame in frames if frame.place in _THROWS]
-    if throws != [frames[0].place]:
+    throws = [frame.qualified_method for frame in frames if frame.qualified_method in _THROWS]
+    if throws != [frames[0].qualified_method]:
         return None
     known = _THROWS[throws[0]]
     stage = known or stage_of(frames)
@@ -321,7 +321,8 @@ def _find_veto(
     vetoes += [
         kind
         for line in lines
-        if isinstance(line, StackFrame) and (kind := find_call_veto(line.place)) is not None
+        if isinstance(line, StackFrame)
+        and (kind := find_call_veto(line.qualified_method)) is not None
     ]
     said = next((kind for kind in vetoes if kind is not FailureKind.UNKNOWN), None)
     if said in _REMOTE_KINDS and stage == CONVERTER:
@@ -434,7 +435,7 @@ def _is_checksum_failure(lines: Sequence[TraceLine], root: _Root) -> bool:
 
 
 def _is_fetch(frame: StackFrame, method: str) -> bool:
-    match = _FETCH.fullmatch(frame.place)
+    match = _FETCH.fullmatch(frame.qualified_method)
     return match is not None and match[1] == method
 
 

@@ -194,7 +194,7 @@ _LAMBDAS: Final = (
 def stage_of(frames: Sequence[StackFrame]) -> str:
     """Return the stage of these calls; CONVERTER instead of KEY, VALUE or HEADER."""
     frame_texts = [
-        frame.place.removeprefix(RUNTIME_PACKAGE)
+        frame.qualified_method.removeprefix(RUNTIME_PACKAGE)
         for frame in frames
         if frame.package.startswith(RUNTIME_PACKAGE)
     ]

@@ -387,7 +387,7 @@ def build_copy_context(
         plan_id=plan.plan_id,
         incident="" if plan.remedy is None else plan.remedy.incident,
         connector=plan.subject.connector,
-        connect_cluster=plan.subject.place,
+        connect_cluster=plan.subject.store,
         kafka="",
         stage=stage,
         exception_class=exception,
@@ -458,20 +458,22 @@ class ProbationChecker:
         if target is None or position is None:
             said = "its offset is none that could be compared any more"
             return StepInspection(StepStatus.FOREIGN, said)
-        shown, wanted = format_log_offset(position), format_log_offset(target)
+        position_text, target_text = format_log_offset(position), format_log_offset(target)
         if position < target:
-            said = f"it is back at {shown}, before the {wanted} it was given"
+            said = f"it is back at {position_text}, before the {target_text} it was given"
             return StepInspection(StepStatus.FOREIGN, said)
         state = connector.status.state
         passed = StepStatus.DONE if position > target else StepStatus.FOREIGN
         if state in {"stopped", "paused"}:
-            said = f"another client has requested {state} since, and it is at {shown}"
+            said = f"another client has requested {state} since, and it is at {position_text}"
             return StepInspection(passed, said)
         if state == "failed" or "failed" in connector.status.tasks:
             self._quiet_since = None
             if position > target:
-                return StepInspection(passed, f"it got past it, to {shown}, and failed later on")
-            return StepInspection(passed, f"it failed again, still at {shown}")
+                return StepInspection(
+                    passed, f"it got past it, to {position_text}, and failed later on"
+                )
+            return StepInspection(passed, f"it failed again, still at {position_text}")
         return self._inspect_run(step, connector, position, target)
 
     def carry_out(self, _step: Prove) -> Outcome:
@@ -487,14 +489,14 @@ class ProbationChecker:
             return StepInspection(StepStatus.NOT_YET, "its tasks are not all running yet")
         if self._quiet_since is None or self._quiet_since > now:
             self._quiet_since = now
-        quiet_s, shown = now - self._quiet_since, format_log_offset(position)
+        quiet_s, position_text = now - self._quiet_since, format_log_offset(position)
         if position == target and not self._nothing_after(step.record):
-            said = f"it runs, and has not committed beyond {shown} yet"
+            said = f"it runs, and has not committed beyond {position_text} yet"
             return StepInspection(StepStatus.NOT_YET, said)
         if quiet_s < step.quiet_s:
-            said = f"it runs, at {shown}; it has to for {step.quiet_s:.0f} s"
+            said = f"it runs, at {position_text}; it has to for {step.quiet_s:.0f} s"
             return StepInspection(StepStatus.NOT_YET, said)
-        said = f"it has run for {quiet_s:.0f} s, and is at {shown}"
+        said = f"it has run for {quiet_s:.0f} s, and is at {position_text}"
         return StepInspection(StepStatus.DONE, said)
 
 

@@ -46,7 +46,7 @@ def open_remediation_driver(
     configured.
     """
     connector = plan.subject.connector
-    connect = find_connect_cluster(config, plan.subject.place)
+    connect = find_connect_cluster(config, plan.subject.store)
     steady = SteadyClock() if clock is None else clock
     with (
         closing(

@@ -114,7 +114,7 @@ class PlanExecutor:
                 continue
             subject = dossier.plan.subject
             if plan_id in self._recovered or self._ledger.journal.busy(
-                subject.place, subject.connector
+                subject.store, subject.connector
             ):
                 continue
             self._recovered.add(plan_id)

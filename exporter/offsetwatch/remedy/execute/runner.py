@@ -145,8 +145,8 @@ def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) ->
     there is none.
     """
     subject = read_plan(journal, plan_id).subject
-    with journal.at_work(subject.place, subject.connector, _format_time(now)):
-        if journal.open_plan(subject.place, subject.connector) != plan_id:
+    with journal.at_work(subject.store, subject.connector, _format_time(now)):
+        if journal.open_plan(subject.store, subject.connector) != plan_id:
             return False
         journal.append(plan_id, (PlanEnded(at=now, ending=PlanStatus.RESOLVED, said=because),))
         return True
@@ -205,7 +205,7 @@ class Runner:
         (Journal.open, which calls `check_start`), having done nothing.
         """
         subject = plan.subject
-        with self._journal.at_work(subject.place, subject.connector, self._since()):
+        with self._journal.at_work(subject.store, subject.connector, self._since()):
             move = engine.begin_plan(plan, self._clock.now(), self._limits)
             (opened,) = move.records
             assert isinstance(opened, PlanOpened)
@@ -219,7 +219,7 @@ class Runner:
         process works on it, and KeyError if there is none.
         """
         subject = read_plan(self._journal, plan_id).subject
-        with self._journal.at_work(subject.place, subject.connector, self._since()):
+        with self._journal.at_work(subject.store, subject.connector, self._since()):
             progress = replay_records(self._journal.records(plan_id), self._limits)
             if progress.ended is not None:
                 return self._result(progress)
@@ -349,8 +349,8 @@ class Runner:
         if other is None:
             return None
         first = self._journal.records(other)[0]
-        store_name = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
-        return other if store_name == plan.subject.place else None
+        store_name = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.store
+        return other if store_name == plan.subject.store else None
 
     def _back_up(self, plan: Plan) -> Event:
         pairs = self._driver.offsets()

@@ -187,8 +187,8 @@ class FactsCollector:
             connectors=len(snapshot.connectors),
             unhealthy=snapshot.index.unhealthy,
             in_remedy=at_work - {case.key} if begun else at_work,
-            storm_before=self._mass_failure,
-            alike=queries.find_similar_failures(snapshot, case, self._clock.now()),
+            mass_failure_before=self._mass_failure,
+            similar=queries.find_similar_failures(snapshot, case, self._clock.now()),
         )
 
     # --- of the incident -------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class FactsCollector:
                 for finding in snapshot.findings
                 if (finding.connect_cluster, finding.connector) == case.key
             ),
-            shown_since=None if incident_detected is None else incident_detected.at,
+            reported_since=None if incident_detected is None else incident_detected.at,
             failure_kind=kind if failure is None else failure.kind.value,
             veto="" if silent else None if failure is None else failure.veto or "",
             failures=None if run is None else run.count + more,
@@ -352,7 +352,7 @@ class FactsCollector:
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
             next_now=next_now,
-            next_wanted=parse_next_offset(to),
+            next_after=parse_next_offset(to),
             poison=record.offset,
             first_existing=self._find_first_record(snapshot, case, record, next_now),
             earliest=None if bounds is None else bounds.start,

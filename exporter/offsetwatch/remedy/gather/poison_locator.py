@@ -261,7 +261,7 @@ class PoisonLocator:
                     pair,
                     topic_id=self._read_initial_topic_id(case, sink.kafka, position),
                     moved=self._positions.moved(key, run, position),
-                    end_seen=None if position is None else ends.get(position.partition),
+                    highest_end=None if position is None else ends.get(position.partition),
                 )
             )
         return SinkSubject(
@@ -409,9 +409,9 @@ class PoisonLocator:
             return NoIdentification("not_one_record", f"{said}, and one is skipped at a time")
         record = records[0]
         if record.offset + 1 != after.next or topic_id is None:
-            offset, wanted = format_log_offset(record.offset), format_log_offset(after.next)
+            offset, expected = format_log_offset(record.offset), format_log_offset(after.next)
             said = f"after the record at {offset} comes {format_log_offset(record.offset + 1)}"
-            return NoIdentification("not_the_next", f"{said}, and not {wanted}")
+            return NoIdentification("not_the_next", f"{said}, and not {expected}")
         if kafka.startswith(SOURCE_PREFIX):
             inside = check_line_begin(before, record)
             if inside is not None:

@@ -46,7 +46,7 @@ class PlanGuard:
     """A guard and the conditions under which it is evaluated.
 
     number      of the design's table up to 50; later guards have higher numbers
-    law         one sentence: the condition that must hold
+    condition   one sentence: the condition that must hold
     default     its threshold, with fields of Policy in braces
     takes       the facts that it is called with
     needs       those of them without which its answer is unknown
@@ -54,7 +54,7 @@ class PlanGuard:
 
     number: int
     name: str
-    law: str
+    condition: str
     judge: Callable[..., GuardReply]
     stages: tuple[Stage, ...]
     actions: tuple[Action, ...]
@@ -91,7 +91,7 @@ def _guard(
     return PlanGuard(
         number=number,
         name=judge.__name__,
-        law=" ".join(paragraph.split()),
+        condition=" ".join(paragraph.split()),
         judge=judge,
         stages=stages,
         actions=actions,

@@ -114,15 +114,15 @@ def first_that_exists(*, first_existing: int, poison: int) -> GuardReply:
 
 
 def one_step(
-    *, next_now: int, next_wanted: int, poison: int, first_existing: int | None
+    *, next_now: int, next_after: int, poison: int, first_existing: int | None
 ) -> GuardReply:
     """The position moves past the record and over no other record."""
     said = (
-        f"from {format_log_offset(next_now)} to {format_log_offset(next_wanted)}, past the record "
+        f"from {format_log_offset(next_now)} to {format_log_offset(next_after)}, past the record "
         f"at {format_log_offset(poison)}"
     )
     alone = poison in {next_now, first_existing}
-    return allow_if(said, if_=next_now <= poison and next_wanted == poison + 1 and alone)
+    return allow_if(said, if_=next_now <= poison and next_after == poison + 1 and alone)
 
 
 def in_the_log(
@@ -130,7 +130,7 @@ def in_the_log(
     now: float,
     stage: Stage,
     next_now: int,
-    next_wanted: int,
+    next_after: int,
     earliest: int,
     readable_end: int,
     log_end: int,
@@ -141,12 +141,12 @@ def in_the_log(
     """
     aged, fresh = _check_age(now, bounds_read_at, stage)
     said = (
-        f"from {format_log_offset(next_now)} to {format_log_offset(next_wanted)} in a log from "
+        f"from {format_log_offset(next_now)} to {format_log_offset(next_after)} in a log from "
         f"{format_log_offset(earliest)} to {format_log_offset(log_end)}, readable to "
         f"{format_log_offset(readable_end)}, {aged}"
     )
     return allow_if(
-        said, if_=fresh and earliest <= next_now < next_wanted <= readable_end <= log_end
+        said, if_=fresh and earliest <= next_now < next_after <= readable_end <= log_end
     )
 
 

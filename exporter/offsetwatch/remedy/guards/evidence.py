@@ -89,19 +89,19 @@ def quorum(*, signals: frozenset[PoisonSignal]) -> GuardReply:
     return allow_if(said, if_=len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals)
 
 
-def alone(*, alike: frozenset[ConnectorKey]) -> GuardReply:
+def alone(*, similar: frozenset[ConnectorKey]) -> GuardReply:
     """Fewer than two other connectors of its class, its target or its worker fail within the same
     ten minutes.
     """
-    said = f"{len(alike)} similar connectors fail within ten minutes"
-    return allow_if(said, if_=len(alike) < SIMILAR_FAILURES_MAX)
+    said = f"{len(similar)} similar connectors fail within ten minutes"
+    return allow_if(said, if_=len(similar) < SIMILAR_FAILURES_MAX)
 
 
-def shown_first(*, policy: Policy, now: float, shown_since: float) -> GuardReply:
+def shown_first(*, policy: Policy, now: float, reported_since: float) -> GuardReply:
     """The problem was reported long enough for people to act themselves."""
-    shown_s = now - shown_since
-    said = f"reported for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
-    return allow_if(said, if_=shown_s >= policy.alert_before_s)
+    reported_s = now - reported_since
+    said = f"reported for {reported_s:.0f} s; {policy.alert_before_s:.0f} s are required"
+    return allow_if(said, if_=reported_s >= policy.alert_before_s)
 
 
 def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> GuardReply:

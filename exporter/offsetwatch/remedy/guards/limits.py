@@ -32,7 +32,7 @@ PARTITIONS_MAX: Final = 64
 def storm(
     *,
     now: float,
-    storm_before: MassFailure,
+    mass_failure_before: MassFailure,
     connectors: int,
     unhealthy: frozenset[ConnectorKey],
     in_remedy: frozenset[ConnectorKey],
@@ -40,9 +40,13 @@ def storm(
     """Few connectors are unhealthy at once, those in remediation included, and have been few for a
     quarter of an hour.
     """
-    ill = len(unhealthy | in_remedy)
-    after = update_mass_failure(storm_before, connectors=connectors, unhealthy=ill, now=now)
-    said = f"{ill} of {format_count(connectors, 'connector')} unhealthy or in remediation"
+    unhealthy_count = len(unhealthy | in_remedy)
+    after = update_mass_failure(
+        mass_failure_before, connectors=connectors, unhealthy=unhealthy_count, now=now
+    )
+    said = (
+        f"{unhealthy_count} of {format_count(connectors, 'connector')} unhealthy or in remediation"
+    )
     calm = (
         ""
         if after.calm_since is None

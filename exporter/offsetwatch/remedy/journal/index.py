@@ -72,7 +72,7 @@ class JournalIndex:
         if remedy is None:
             return None
         return self.refusals.get(
-            (remedy.incident, remedy.action.value, subject.place, subject.connector)
+            (remedy.incident, remedy.action.value, subject.store, subject.connector)
         )
 
     def _apply(self, seq: int, plan_id: str, record: AnyRecord) -> None:
@@ -101,7 +101,7 @@ def _build_quarantine_row(plan: Plan, step: Copy, step_verified: StepVerified) -
     return QuarantineRow(
         skip_key=step.skip_key,
         plan_id=plan.plan_id,
-        connect_cluster=plan.subject.place,
+        connect_cluster=plan.subject.store,
         connector=plan.subject.connector,
         kafka=step.record.kafka,
         topic=step.record.topic,

@@ -168,10 +168,10 @@ class Journal:
             said = against() if status in {None, PlanStatus.APPROVED} else f"it is {status} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
-            other = self.open_plan(subject.place, subject.connector)
+            other = self.open_plan(subject.store, subject.connector)
             if other is not None:
                 raise PlanUnfinished(
-                    other, f"plan {other} for {subject.connector} ({subject.place}) is still open"
+                    other, f"plan {other} for {subject.connector} ({subject.store}) is still open"
                 )
             self._append(plan.plan_id, record)
 

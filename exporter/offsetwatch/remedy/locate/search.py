@@ -251,14 +251,14 @@ class SubjectPartition:
     pair        as `GET /offsets` returns it now; its offset is None where there is none
     moved       whether that offset has changed since the problem began; None if unknown
     topic_id    of the topic when the problem began; None if unknown
-    end_seen    the highest log end observed since then, as its own consumer reads it
+    highest_end    the highest log end observed since then, as its own consumer reads it
     remote      of a mirror: the topic's name in the target cluster, if that is known
     """
 
     pair: PartitionOffset
     moved: bool | None = None
     topic_id: str | None = None
-    end_seen: int | None = None
+    highest_end: int | None = None
     remote: str | None = None
 
 
@@ -539,7 +539,7 @@ def _find_log_change(
         return "topic_id_unknown", "may have been recreated: its topic id is unknown"
     if partition.topic_id != topic_id:
         return "topic_recreated", "was deleted and created again since the trouble began"
-    before, end, following = partition.end_seen, window.end, position.next
+    before, end, following = partition.highest_end, window.end, position.next
     if before is not None and end < before:
         return "log_end_went_back", f"ended at {before} before, and ends at {end}"
     if following > end:

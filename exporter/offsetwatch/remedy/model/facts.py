@@ -83,15 +83,15 @@ class FleetFacts:
     connectors      number of connectors
     unhealthy       those that have failed, are stalled or silent
     in_remedy       those with a plan that is not over, parked or not; without this plan
-    storm_before    mass failure as of the previous evaluation
-    alike           others of the same class, target host or worker that failed within 10 minutes
+    mass_failure_before    mass failure as of the previous evaluation
+    similar         others of the same class, target host or worker that failed within 10 minutes
     """
 
     connectors: int | None = None
     unhealthy: frozenset[ConnectorKey] | None = None
     in_remedy: frozenset[ConnectorKey] | None = None
-    storm_before: MassFailure | None = None
-    alike: frozenset[ConnectorKey] | None = None
+    mass_failure_before: MassFailure | None = None
+    similar: frozenset[ConnectorKey] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class EvidenceFacts:
     """Facts for the action, all of them observed by offsetwatch itself.
 
     findings        names of the connector's current findings
-    shown_since     when a user could first see the finding
+    reported_since     when a user could first see the finding
     failure_kind    classify.FailureKind of the failure, or of our own read of the record
     veto            a kind in its chain of causes that vetoes a skip, "" if none does
     failures        of this kind at this position
@@ -133,7 +133,7 @@ class EvidenceFacts:
     """
 
     findings: frozenset[str] | None = None
-    shown_since: float | None = None
+    reported_since: float | None = None
     failure_kind: str | None = None
     veto: str | None = None
     failures: int | None = None
@@ -198,7 +198,7 @@ class OffsetFacts:
 
     fence_planned, fence_now    the whole stored offset, JSON with sorted keys
     next_now        next offset to read now
-    next_wanted     next offset to read after the change
+    next_after     next offset to read after the change
     poison          offset of the record that is to be skipped
     first_existing  offset of the first record at or after next_now
     earliest        of the log
@@ -218,7 +218,7 @@ class OffsetFacts:
     fence_planned: str | None = None
     fence_now: str | None = None
     next_now: int | None = None
-    next_wanted: int | None = None
+    next_after: int | None = None
     poison: int | None = None
     first_existing: int | None = None
     earliest: int | None = None

@@ -129,12 +129,14 @@ StepRecord = (
 # --- before a plan is carried out ---------------------------------------------------------------
 
 
-class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
+class PlanProposed(
+    JournalRecord, frozen=True, tag="proposed", rename={"request_sha256": "asked_sha256"}
+):
     """Proposal of a plan, to be approved. It locks nothing.
 
     because         why an operator requests it; empty for the daemon's own
     key             the requester's idempotency key: a repeated request with it means this plan
-    asked_sha256    of the request, to distinguish another one with the same key
+    request_sha256  of the request, to distinguish another one with the same key
     """
 
     plan: Plan
@@ -143,7 +145,7 @@ class PlanProposed(JournalRecord, frozen=True, tag="proposed"):
     answers: tuple[GuardAnswer, ...] = ()
     because: str = ""
     key: str = ""
-    asked_sha256: str = ""
+    request_sha256: str = ""
 
 
 class PlanApproved(JournalRecord, frozen=True, tag="approved"):

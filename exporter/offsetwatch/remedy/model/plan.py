@@ -388,11 +388,11 @@ class RemediationContext(msgspec.Struct, frozen=True):
     stop_total_s: float | None = None
 
 
-class PlanSubject(msgspec.Struct, frozen=True):
+class PlanSubject(msgspec.Struct, frozen=True, rename={"store": "place"}):
     """Subject of a plan: the connector, and how it is reached.
 
     driver      `rest`, `strimzi` or `storage`
-    place       the configured name of the Connect cluster, or where the storage is
+    store       the configured name of the Connect cluster, or where the storage is
                 (`kafka/topic`, or the path of a file); with the connector's name the lock's name
     connector   its name
     kind        `source`, `sink` or `mirror`
@@ -402,7 +402,7 @@ class PlanSubject(msgspec.Struct, frozen=True):
     """
 
     driver: str
-    place: str
+    store: str
     connector: str
     kind: str
     identity: str | None = None
@@ -433,7 +433,7 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def connector_key(self) -> tuple[str, str]:
         """Return the place and the connector, which a plan locks."""
-        return (self.subject.place, self.subject.connector)
+        return (self.subject.store, self.subject.connector)
 
     @property
     def sha256(self) -> str:

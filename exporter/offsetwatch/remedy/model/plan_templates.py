@@ -82,7 +82,7 @@ def compute_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
     have connectors of the same name, and the configured name of the Connect cluster distinguishes
     them.
     """
-    return _hash_skip(record, subject.identity or "", subject.place, subject.connector)
+    return _hash_skip(record, subject.identity or "", subject.store, subject.connector)
 
 
 def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
@@ -90,7 +90,7 @@ def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str
 
     It does not distinguish Connect clusters on one Kafka cluster.
     """
-    return _hash_skip(record, subject.identity or subject.place, subject.connector)
+    return _hash_skip(record, subject.identity or subject.store, subject.connector)
 
 
 def _hash_skip(record: RecordLocation, *connector: str) -> str:

@@ -359,18 +359,18 @@ class _SourcePartitionRecords:
             value = value.join(_ENVELOPE)
         live = [record.stored for record in self.records if record.stored.value is not None]
         targets = {(stored.key, stored.kpartition) for stored in live}
-        looked_up = self.lookup_key
-        if looked_up is None:
-            looked_up = self._build_key(raw_key)
-        if looked_up is not None and all(key != looked_up for key, _ in targets):
-            targets.add((looked_up, self._choose_kpartition(looked_up)))
+        lookup_key = self.lookup_key
+        if lookup_key is None:
+            lookup_key = self._build_key(raw_key)
+        if lookup_key is not None and all(key != lookup_key for key, _ in targets):
+            targets.add((lookup_key, self._choose_kpartition(lookup_key)))
         if not targets:
             raise RemoteRefusal(
                 contents.where,
                 f"{self.connector} {self.identity}: Connect's bytes for such a partition are "
                 "unknown",
             )
-        effective = self._find_effective(looked_up)
+        effective = self._find_effective(lookup_key)
         if effective is not None and _is_home(contents, effective):
             # It may be a tombstone, which would count beside what stands elsewhere.
             targets.add((effective.key, effective.kpartition))
@@ -381,7 +381,7 @@ class _SourcePartitionRecords:
         }
         if not _has_offset(contents, effective, offset):
             # What it has in one partition is older than that in another.
-            has = {item for item in has if item[0] != looked_up}
+            has = {item for item in has if item[0] != lookup_key}
         missing = targets - has
         for key, kpartition in sorted(missing, key=lambda pair: (pair[1] or 0, pair[0] or b"")):
             yield _encode_raw(key, value, kpartition)

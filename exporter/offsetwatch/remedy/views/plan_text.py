@@ -318,10 +318,10 @@ def _format_restore_command(progress: PlanProgress, on: str) -> str:
     if not progress.changed or frozen is None or not frozen.pairs:
         return ""
     if subject.driver == "rest" and " --connect " not in on:
-        on = f" --connect {shlex.quote(subject.place)}{on}"
+        on = f" --connect {shlex.quote(subject.store)}{on}"
     if subject.driver == "strimzi" and " --strimzi " not in on:
         # The place is the resource, or the entry of the configuration that is linked to it.
-        resource = subject.place if "/" in subject.place else "NAMESPACE/NAME"
+        resource = subject.store if "/" in subject.store else "NAMESPACE/NAME"
         on = f" --strimzi {shlex.quote(resource)}{on}"
     return f"{COMMAND} offsets import --offsets {shlex.quote(frozen.backup)}{on}"
 

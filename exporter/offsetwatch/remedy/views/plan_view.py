@@ -45,7 +45,7 @@ def build_plan_row(history: PlanHistory, now: float, not_before: float = 0.0) ->
         sha256=plan.sha256,
         state=history.status_at(now),
         action=plan.verb if plan.remedy is None else plan.remedy.action.value,
-        connect_cluster=plan.subject.place,
+        connect_cluster=plan.subject.store,
         connector=plan.subject.connector,
         created_at=plan.created_at,
         created_by=plan.created_by,
@@ -131,11 +131,11 @@ def build_step_rows(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[PlanSte
     return tuple(forth)
 
 
-def _build_step_row(plan: Plan, step: AnyStep, status: str, way: str = "") -> PlanStepRow:
+def _build_step_row(plan: Plan, step: AnyStep, status: str, prefix: str = "") -> PlanStepRow:
     request = build_step_request(plan.subject.connector, step)
     over_rest = plan.subject.driver == "rest"
     return PlanStepRow(
-        step=f"{way}{words.describe_step(step)}",
+        step=f"{prefix}{words.describe_step(step)}",
         requests=(request.said,) if request is not None and over_rest else (),
         standing=status,
     )

@@ -98,7 +98,7 @@ class ReadServer:
     ConfigError if `web_config` cannot be used.
 
     snapshot   returns the newest snapshot at once, from any thread
-    pulse      heartbeat of the daemon's main loop
+    heartbeat  heartbeat of the daemon's main loop
     reload     requests a reload of the configuration; its result is the mistakes found
     reloaded   returns the outcome of the last reload
     page_facts what the status page shows beside the snapshot
@@ -109,7 +109,7 @@ class ReadServer:
         self,
         listen: str,
         snapshot: Callable[[], Snapshot],
-        pulse: LoopHeartbeat,
+        heartbeat: LoopHeartbeat,
         *,
         reload: Callable[[], Future[tuple[str, ...]]],
         reloaded: Callable[[], ConfigReloadStatus],
@@ -119,8 +119,8 @@ class ReadServer:
     ) -> None:
         self._listening = ListenerThread("read-listener", listen, self._serve)
         self._snapshot = snapshot
-        self._alive = pulse.alive
-        self._fresh = pulse.fresh
+        self._alive = heartbeat.alive
+        self._fresh = heartbeat.fresh
         self._request_reload = reload
         self._version = build.version
         self._page_facts = page_facts

@@ -180,7 +180,7 @@ class _FormattedRows:
     first: list[bool] | None
 
     @property
-    def shown(self) -> int:
+    def line_count(self) -> int:
         """Return the number of lines."""
         return len(self.texts) if self.first is None else sum(self.first)
 
@@ -197,7 +197,7 @@ class Encoder:
 
     def series(self) -> int:
         """Return the number of lines whose labels are cached."""
-        return sum(rows.shown for _, rows in self._rows.values())
+        return sum(rows.line_count for _, rows in self._rows.values())
 
     def bodies(self, families: Iterable[Family]) -> Iterator[tuple[MetricSpec, Iterator[bytes]]]:
         """Yield each family that has rows with its sample lines, the same in every format."""
@@ -289,12 +289,12 @@ class Exposition:
     def _families(
         self, snapshot: Snapshot, form: Format, names: frozenset[str]
     ) -> Iterator[Family]:
-        def wanted(spec: MetricSpec) -> bool:
+        def is_requested(spec: MetricSpec) -> bool:
             return not names or spec.name in names or _family_name_of(spec, form) in names
 
-        yield from collect_families(snapshot, self._build, self._reloaded(), wanted)
+        yield from collect_families(snapshot, self._build, self._reloaded(), is_requested)
         for family in collect_process_families(self._process):
-            if wanted(family.spec):
+            if is_requested(family.spec):
                 yield family
 
 
@@ -359,15 +359,15 @@ def _escape_character(match: re.Match[str]) -> str:
 
 def _encode_lines(name: str, rows: _FormattedRows, numbers: list[float]) -> Iterator[bytes]:
     """Yield one line per row, LINES_AT_ONCE of them at a time."""
-    texts, shown_values = rows.texts, numbers
+    texts, values = rows.texts, numbers
     if rows.first is not None:
-        texts, shown_values = (
+        texts, values = (
             list(compress(texts, rows.first)),
-            list(compress(shown_values, rows.first)),
+            list(compress(values, rows.first)),
         )
     for start in range(0, len(texts), LINES_AT_ONCE):
         until = start + LINES_AT_ONCE
-        yield _encode_piece(name, texts[start:until], shown_values[start:until])
+        yield _encode_piece(name, texts[start:until], values[start:until])
 
 
 def _encode_piece(name: str, texts: list[str], numbers: list[float]) -> bytes:

@@ -193,7 +193,7 @@ def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequen
     if not none and not not_running:
         return attrgetter("tasks")
 
-    def shown(view: ConnectorView) -> Sequence[Task]:
+    def select_tasks(view: ConnectorView) -> Sequence[Task]:
         key = (view.connect_cluster, view.name)
         if key in none:
             return ()
@@ -201,7 +201,7 @@ def _build_task_selector(snapshot: Snapshot) -> Callable[[ConnectorView], Sequen
             return [task for task in view.tasks if task.state != "running"]
         return view.tasks
 
-    return shown
+    return select_tasks
 
 
 def _expand_state_set(state: str) -> list[tuple[str, int]]:
@@ -373,7 +373,7 @@ def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
 
 def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
     """Yield the baselines of listed connectors, from the history pipeline."""
-    view = snapshot.usual
+    view = snapshot.baselines
     yield build_family(
         catalog.HISTORY_BASELINES, [()], [None if view.valid is None else int(view.valid)]
     )
@@ -478,13 +478,13 @@ def collect_families(
     snapshot: Snapshot,
     build: BuildInfo,
     last: ConfigReloadStatus,
-    is_wanted: Callable[[MetricSpec], bool] = is_any_metric,
+    is_requested: Callable[[MetricSpec], bool] = is_any_metric,
 ) -> Iterator[Family]:
-    """Return every wanted family of one snapshot. A family may have no rows."""
+    """Return every requested family of one snapshot. A family may have no rows."""
     groups = (
-        group for group, metrics in GROUPS.items() if not metrics or any(map(is_wanted, metrics))
+        group for group, metrics in GROUPS.items() if not metrics or any(map(is_requested, metrics))
     )
     families = chain(
         (collect_build_info(build),), collect_reload(last), *(group(snapshot) for group in groups)
     )
-    return (family for family in families if is_wanted(family.spec))
+    return (family for family in families if is_requested(family.spec))

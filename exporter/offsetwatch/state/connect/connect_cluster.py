@@ -160,7 +160,7 @@ class ConnectClusterState:
         self._has_list = False
         self._status_topic = of.status
         self._histories = ConnectorStateHistories(of.name)
-        self._wanted_histories: Memo[tuple[StateHistory, ...]] = Memo()
+        self._monitored_histories: Memo[tuple[StateHistory, ...]] = Memo()
         self._state_checks = StateConsistencyChecks()
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
@@ -276,9 +276,9 @@ class ConnectClusterState:
         if not self.of.rest:
             return
         failing = self._fails(InputId(TAIL, connect_cluster=self.name))
-        stood_in = self.homeless or bool(self.unread)
+        was_replaced = self.homeless or bool(self.unread)
         self.unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
-        self.homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
+        self.homeless = self.home is None and (self.of.kafka is None or failing or was_replaced)
         names: frozenset[str] = frozenset()
         if self.unread or self.homeless or None in self._dedicated.values():
             names = frozenset(
@@ -296,9 +296,9 @@ class ConnectClusterState:
     def _is_unread(self, topic: KafkaTopic, now: float) -> bool:
         if self.sound(topic, now):
             return False
-        stood_in = topic in self.unread or (topic == self.home and self.homeless)
+        was_replaced = topic in self.unread or (topic == self.home and self.homeless)
         tail = InputId.of_tail(topic)
-        return stood_in or (self._fails(tail) and not self._inputs.live(tail, now))
+        return was_replaced or (self._fails(tail) and not self._inputs.live(tail, now))
 
     def _fails(self, tail: InputId) -> bool:
         state = self._inputs.find(tail)
@@ -365,14 +365,14 @@ class ConnectClusterState:
         The same tuple while nothing changes; empty unless their status topic is read to its end.
         Without connectors whose states by REST contradict it.
         """
-        histories, is_wanted = self.all_histories(now), self.of.wants_connector
+        histories, is_monitored = self.all_histories(now), self.of.wants_connector
         doubts = self._state_checks.doubts
-        return self._wanted_histories.get(
+        return self._monitored_histories.get(
             *(histories, doubts),
             make=lambda: tuple(
                 history
                 for history in histories
-                if is_wanted(history.connector) and history.connector not in doubts
+                if is_monitored(history.connector) and history.connector not in doubts
             ),
         )
 
@@ -419,7 +419,7 @@ class ConnectClusterState:
         state = self._inputs.find(InputId.of_tail(configs))
         return state is not None and state.last_reason in UNREADABLE_REASONS
 
-    def shown(self, connector: str, now: float) -> bool:
+    def is_exported(self, connector: str, now: float) -> bool:
         """Return whether a connector's offsets can be shown: it exists and they are live."""
         if connector in self._by_rest:
             return self._is_polled(connector, now)
@@ -457,22 +457,22 @@ class ConnectClusterState:
 
     def list_view(self) -> ConnectorListView | None:
         """Return how far the list of connectors can be believed; None if it was never polled."""
-        view, is_wanted = self._list.view, self.of.wants_connector
+        view, is_monitored = self._list.view, self.of.wants_connector
         if view is None:
             return None
         return replace(
             view,
             without_state=tuple(
-                connector for connector in view.without_state if is_wanted(connector.connector)
+                connector for connector in view.without_state if is_monitored(connector.connector)
             ),
             unlisted=tuple(
-                connector for connector in view.unlisted if is_wanted(connector.connector)
+                connector for connector in view.unlisted if is_monitored(connector.connector)
             ),
-            alternating=tuple(name for name in view.alternating if is_wanted(name)),
+            alternating=tuple(name for name in view.alternating if is_monitored(name)),
             without_configuration={
                 name: moment
                 for name, moment in view.without_configuration.items()
-                if is_wanted(name)
+                if is_monitored(name)
             },
         )
 

@@ -104,7 +104,7 @@ class RestConsistencyChecks:
             check
             for check in waiting
             if check.until <= now
-            and self._sources[check.connect_cluster].shown(check.connector, now)
+            and self._sources[check.connect_cluster].is_exported(check.connector, now)
         )
         self._close_rounds(differing, now)
         return differing
@@ -123,7 +123,7 @@ class RestConsistencyChecks:
                 continue
             checks = by_connector.get(key, [])
             over = rounds.closed < rounds.newest and rounds.until <= now
-            if not checks and not (over and cluster.shown(key[1], now)):
+            if not checks and not (over and cluster.is_exported(key[1], now)):
                 continue
             number = checks[-1].round if checks else rounds.newest
             changed = True

@@ -83,7 +83,7 @@ class RestOffsets:
         self._budget = KeyBudget(partitions_max)
         self._uncounted: set[str] = set()
         self._cut: set[str] = set()  # those whose last answer had entries that could not be read
-        self._shown: Memo[tuple[SourcePartitionView, ...]] = Memo()
+        self._exported: Memo[tuple[SourcePartitionView, ...]] = Memo()
         self.dropped: dict[str, int] = {}
         self.version = 0
         self.layout: object = object()
@@ -201,14 +201,14 @@ class RestOffsets:
 
     def views(self, connectors: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Return the views of these connectors' partitions; the same tuple while unchanged."""
-        return self._shown.get(
+        return self._exported.get(
             self.version,
             connectors,
             make=lambda: tuple(
                 partition.view or self._view(partition)
                 for name in sorted(connectors & self._of.keys())
                 for _, partition in sorted(self._of[name].items())
-                if self._is_shown(partition)
+                if self._is_exported(partition)
             ),
         )
 
@@ -217,7 +217,7 @@ class RestOffsets:
         positions: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrored(connector, source):
             offset = read_position(partition.key.dialect, partition.offset)
-            if offset is not None and self._is_shown(partition):
+            if offset is not None and self._is_exported(partition):
                 positions[mirror] = MirrorPosition(offset=offset, at=UNDATED)
         return positions
 
@@ -259,7 +259,7 @@ class RestOffsets:
             if mirror.cluster == source:
                 yield mirror, partition
 
-    def _is_shown(self, partition: _Partition) -> bool:
+    def _is_exported(self, partition: _Partition) -> bool:
         mirror = partition.key.mirror
         return not partition.missing and (mirror is None or self._wants_topic(mirror.topic))
 

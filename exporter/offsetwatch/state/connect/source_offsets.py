@@ -157,7 +157,7 @@ class SourceBook:
         self._views: tuple[frozenset[str], list[_Partition], list[SourcePartitionView]] | None
         self._views = None
         self._outdated: list[_Partition] = []
-        self._shown: Memo[tuple[SourcePartitionView, ...]] = Memo()
+        self._exported: Memo[tuple[SourcePartitionView, ...]] = Memo()
         self.dropped: dict[str, int] = {}
         self.version = 0
         self.layout: object = object()
@@ -533,7 +533,7 @@ class SourceBook:
             offset = read_position(partition.key.dialect, partition.offset)
             if offset is None or partition.committed_at is None:
                 continue
-            if self._is_shown(partition):
+            if self._is_exported(partition):
                 positions[mirror] = MirrorPosition(offset=offset, at=partition.committed_at)
         return positions
 
@@ -622,12 +622,12 @@ class SourceBook:
         return tuple(
             partition.view or self._view(partition)
             for partition in self._of.get(connector, {}).values()
-            if self._is_shown(partition)
+            if self._is_exported(partition)
         )
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Return the views of these connectors' partitions; the same tuple while unchanged."""
-        return self._shown.get(self.version, listed, make=lambda: self._build_views(listed))
+        return self._exported.get(self.version, listed, make=lambda: self._build_views(listed))
 
     def _build_views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         self.prepare()
@@ -654,7 +654,7 @@ class SourceBook:
             if partition.kafka_partition not in self._frozen
         )
 
-    def _is_shown(self, partition: _Partition) -> bool:
+    def _is_exported(self, partition: _Partition) -> bool:
         return partition.kafka_partition not in self._frozen and self._is_included(partition)
 
     def _is_included(self, partition: _Partition) -> bool:

@@ -93,7 +93,7 @@ class PartitionRates:
             fresh = fresh[::2]
         self.jumps = (*fresh, (now, start))
 
-    def position_seen(self, position: int, end: int, now: float) -> None:
+    def record_position(self, position: int, end: int, now: float) -> None:
         """Record the position at an inspection, moved or not."""
         if self.anchor is None or self.middle is None or position < self.middle[1]:
             self.anchor = self.middle = (now, position, end)
@@ -230,7 +230,7 @@ class PartitionLossAccount:
             end=inspection.end,
             moved_at=inspection.now,
         )
-        account.rates.position_seen(inspection.position, inspection.end, inspection.now)
+        account.rates.record_position(inspection.position, inspection.end, inspection.now)
         return account
 
     @property
@@ -271,7 +271,7 @@ class PartitionLossAccount:
             or self.headroom_s is not None
         ):
             return False
-        self.rates.position_seen(position, end, now)
+        self.rates.record_position(position, end, now)
         self.inspected_at = now
         return True
 
@@ -445,7 +445,7 @@ class PartitionLossAccount:
             self.moved_at = inspection.now
         if inspection.start != self.start:
             self.rates.start_moved(inspection.start, inspection.now)
-        self.rates.position_seen(inspection.position, inspection.end, inspection.now)
+        self.rates.record_position(inspection.position, inspection.end, inspection.now)
         self.position, self.start, self.end = inspection.position, inspection.start, inspection.end
         self.inspected_at = inspection.now
         self.headroom_s = None

@@ -87,11 +87,11 @@ class _Flow(msgspec.Struct, forbid_unknown_fields=True):
     topics: dict[str, _Topic]
 
 
-class _Document(msgspec.Struct, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, forbid_unknown_fields=True, rename={"connect_clusters": "sites"}):
     version: int
     flows: list[_Flow]
     losses: list[Loss]
-    sites: dict[str, PersistedConnectCluster] = {}
+    connect_clusters: dict[str, PersistedConnectCluster] = {}
 
 
 _decoder = msgspec.json.Decoder(_Document)
@@ -106,12 +106,17 @@ def encode_losses(
         for key, topics in losses.flows.items()
     ]
     document = _Document(
-        version=VERSION, flows=flows, losses=list(losses.losses), sites=dict(clusters or {})
+        version=VERSION,
+        flows=flows,
+        losses=list(losses.losses),
+        connect_clusters=dict(clusters or {}),
     )
     return msgspec.json.encode(document)
 
 
-def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, PersistedConnectCluster]:
+def restore_losses(
+    accounting: LossAccounting, document: bytes
+) -> dict[str, PersistedConnectCluster]:
     """Restore the accounts, and return the state of Connect clusters in the document.
 
     That is empty in a document of an older release without it. Raises LossDocumentError, having
@@ -129,11 +134,11 @@ def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, Persiste
     }
     if any(loss.cause not in CAUSES or loss.first > loss.last for loss in document_.losses):
         raise LossDocumentError("a loss that cannot be")
-    fates.flows = flows
+    accounting.flows = flows
     for loss in document_.losses:
-        fates.add(loss)
-    fates.version += 1
-    return document_.sites
+        accounting.add(loss)
+    accounting.version += 1
+    return document_.connect_clusters
 
 
 def _build_topic(topic_account: TopicLossAccount) -> _Topic:

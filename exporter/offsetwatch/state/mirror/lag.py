@@ -260,7 +260,9 @@ class OldestRecordAges:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._ids: dict[str, dict[str, str]] = {}
-        self._ids_kept: dict[str, int] = {}  # how many, when those of no follower were forgotten
+        self._retained_ids: dict[
+            str, int
+        ] = {}  # how many, when those of no follower were forgotten
 
     def apply_bounds(
         self,
@@ -339,10 +341,12 @@ class OldestRecordAges:
         reported = {topic: new for topic, new in ids.items() if new is not None}
         others = {topic for topic, new in reported.items() if known.get(topic, new) != new}
         known.update(reported)
-        if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
+        if len(known) > 2 * self._retained_ids.get(
+            group, 0
+        ):  # of topics that nobody follows any more
             followed = {partition[2].topic for partition in self._ages(group)}
             retained = {name: known[name] for name in known.keys() & (followed | reported.keys())}
-            self._ids[group], self._ids_kept[group] = retained, len(retained)
+            self._ids[group], self._retained_ids[group] = retained, len(retained)
         for partition, age in self._ages(group).items() if others else ():
             if partition[2].topic in others:
                 age.cut(now)

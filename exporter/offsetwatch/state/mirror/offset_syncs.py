@@ -177,8 +177,8 @@ class SyncLeads:
         dead task later.
         """
         passed = sorted(passed for _, passed in self._flushes)
-        usual_s = passed[len(passed) // 2] if len(passed) >= FLUSHES_NEEDED else 0.0
-        return LEAD_INTERVALS * max(self._interval_s, usual_s)
+        median_s = passed[len(passed) // 2] if len(passed) >= FLUSHES_NEEDED else 0.0
+        return LEAD_INTERVALS * max(self._interval_s, median_s)
 
     @property
     def _late_s(self) -> float:

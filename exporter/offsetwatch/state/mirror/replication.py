@@ -204,7 +204,7 @@ class Replication:
     def request_log_ends(self, request: LogEndsRequested, now: float) -> None:
         """Store the positions that are known before the log ends of a cluster are requested."""
         self._now = now
-        flows = [flow for flow in self._shown_flows(now) if flow.upstream == request.kafka]
+        flows = [flow for flow in self._find_exported_flows(now) if flow.upstream == request.kafka]
         known = dict(zip(flows, self._find_positions(flows), strict=True))
         requested_at = now if request.at is None else request.at
         self._ends.request(request.kafka, request.number, known, requested_at)
@@ -280,7 +280,7 @@ class Replication:
         """Return whether there are positions to show, and no response was ever paired with one."""
         if self._ends.compared(kafka):
             return False
-        flows = [flow for flow in self._shown_flows(now) if flow.upstream == kafka]
+        flows = [flow for flow in self._find_exported_flows(now) if flow.upstream == kafka]
         return any(self._find_positions(flows))
 
     def partial(self) -> frozenset[tuple[str, str]]:
@@ -296,7 +296,7 @@ class Replication:
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Return the views whose inputs are live; the same tuple while nothing changes."""
         self._now = now
-        flows = self._shown_flows(now)
+        flows = self._find_exported_flows(now)
         for flow in self._leads.keys() - set(flows):
             self._leads[flow].forget()
             self._known_positions.pop(flow, None)
@@ -313,7 +313,7 @@ class Replication:
 
     def loss_report(self, now: float) -> LossReport:
         """Return losses and recreations of shown flows; the same tuples while nothing changes."""
-        flows = self._shown_flows(now)
+        flows = self._find_exported_flows(now)
         return self._report.get(
             self.losses.version,
             *flows,
@@ -365,15 +365,15 @@ class Replication:
                 for known in self._syncs[flow.offset_syncs].read.values():
                     known.emptied()
 
-    def _shown_flows(self, now: float) -> tuple[MirrorFlow, ...]:
-        return tuple(flow for flow in self.flows if self.shown(flow, now))
+    def _find_exported_flows(self, now: float) -> tuple[MirrorFlow, ...]:
+        return tuple(flow for flow in self.flows if self.is_exported(flow, now))
 
-    def shown(self, flow: MirrorFlow, now: float) -> bool:
+    def is_exported(self, flow: MirrorFlow, now: float) -> bool:
         """Return whether a flow can be shown: the tails of its offsets and its syncs are live.
 
         Without the syncs its progress would be understated.
         """
-        if not self._clusters[flow.connect_cluster].shown(flow.connector, now):
+        if not self._clusters[flow.connect_cluster].is_exported(flow.connector, now):
             return False
         if flow.offset_syncs is None or self._clusters[flow.connect_cluster].polls(flow.connector):
             return True

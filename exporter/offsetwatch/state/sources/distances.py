@@ -245,10 +245,10 @@ def _explain_missing_file(name: str, end: MysqlEnd) -> tuple[str | None, str | N
     Both are None where its files are not known.
     """
     assert end.file is not None
-    wanted, newest = parse_binlog_name(name), parse_binlog_name(end.file)
-    if wanted is None or newest is None or wanted[0] != newest[0]:
+    file, newest = parse_binlog_name(name), parse_binlog_name(end.file)
+    if file is None or newest is None or file[0] != newest[0]:
         return f"its binlog file is {name}, and this server writes {end.file}", None
-    if wanted[1] > newest[1]:
+    if file[1] > newest[1]:
         return f"its binlog file {name} does not exist yet: the newest is {end.file}", None
     if not end.logs:
         return None, None
@@ -372,11 +372,11 @@ def measure_column(fields: Fields, column: ColumnEnd) -> Distance:
         return Distance(unit=unit, unreadable=column.error)
     name = "timestamp" if column.is_time else "incrementing"
     position, end = read_long(fields, name), column.value
-    shown = end
+    rounded_end = end
     if column.is_time:
         position, per = _parse_jdbc_nanos(fields)
         end = None if end is None else end // per * per
-        shown = None if end is None else end // _NANOS_PER_MS
+        rounded_end = None if end is None else end // _NANOS_PER_MS
     if position is None:
         return Distance(unit=unit, unreadable=f"its offset has no {name}")
     return Distance(
@@ -384,8 +384,8 @@ def measure_column(fields: Fields, column: ColumnEnd) -> Distance:
         end=position if end is None else end,
         exact=True,
         unit=unit,
-        fields=() if shown is None else ((name, shown),),
-        end_text="no rows" if shown is None else str(shown),
+        fields=() if rounded_end is None else ((name, rounded_end),),
+        end_text="no rows" if rounded_end is None else str(rounded_end),
         ahead=0 if end is None else max(0, position - end),
     )
 

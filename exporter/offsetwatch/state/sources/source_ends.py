@@ -494,15 +494,15 @@ class SourceEnds:
         self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
     ) -> tuple[SourceEndRequest, ...]:
         """Return what the sources are to be asked for; the same tuple if nothing changed."""
-        asked = [
+        requested = [
             source.of.name
             for source in self._sources.values()
             if source.of.kind in {SourceKind.SQL, SourceKind.FILE}
         ]
-        if not asked:
+        if not requested:
             return ()
         matches = self._match(partitions, connectors)
-        return self._requests.get(matches, make=lambda: tuple(_build_requests(matches, asked)))
+        return self._requests.get(matches, make=lambda: tuple(_build_requests(matches, requested)))
 
     def _match(
         self, partitions: tuple[SourcePartitionView, ...], connectors: Connectors
@@ -666,10 +666,10 @@ def measure_offset(
 
 
 def _build_requests(
-    matches: tuple[_Match, ...], asked: Iterable[str]
+    matches: tuple[_Match, ...], requested: Iterable[str]
 ) -> Iterator[SourceEndRequest]:
-    columns: dict[str, set[ColumnQuery]] = {name: set() for name in asked}
-    files: dict[str, set[str]] = {name: set() for name in asked}
+    columns: dict[str, set[ColumnQuery]] = {name: set() for name in requested}
+    files: dict[str, set[str]] = {name: set() for name in requested}
     for view, source, connector in matches:
         if source.of.name not in columns:
             continue
@@ -680,7 +680,7 @@ def _build_requests(
         query = find_column_query(fields, _find_settings(connector), source.of.columns)
         if source.of.kind is SourceKind.SQL and query is not None:
             columns[source.of.name].add(query)
-    for name in asked:
+    for name in requested:
         yield SourceEndRequest(name, tuple(sorted(columns[name])), tuple(sorted(files[name])))
 
 

@@ -69,7 +69,7 @@ class SyncTopicUser:
     why         evidence that it runs, where its state does not show it
     """
 
-    who: str
+    user: str
     does: str
     stopped: bool
     sure: bool = True
@@ -79,7 +79,7 @@ class SyncTopicUser:
         state = "stopped" if self.stopped else "NOT stopped"
         why = f": {self.why}" if self.why else ""
         where = "" if self.sure else ", if the cluster it names is the same one"
-        return f"{self.who} {self.does} it{where} ({state}{why})"
+        return f"{self.user} {self.does} it{where} ({state}{why})"
 
 
 def find_syncs_topic(

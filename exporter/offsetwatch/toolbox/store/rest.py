@@ -175,7 +175,7 @@ class RestOffsetStore(OffsetStore):
         """Build the subject of a plan over REST."""
         return PlanSubject(
             driver="rest",
-            place=self.name,
+            store=self.name,
             connector=connector,
             kind=subject_kind(kind),
             identity=self.identity(),

@@ -167,7 +167,7 @@ class StrimziOffsetStore(OffsetStore):
         notes += [_FAILED_NOTE] if resource.state == "failed" else []
         subject = PlanSubject(
             driver="strimzi",
-            place=self._connect.lock,
+            store=self._connect.lock,
             connector=connector,
             kind=subject_kind(ConnectorKind.UNKNOWN if settings is None else settings.kind),
             identity=str(resource.metadata.get("uid")),

@@ -234,12 +234,12 @@ class WorkerOffsetStore(OffsetStore):
         mirror = settings is not None and settings.kind is ConnectorKind.MIRROR
         kind = ConnectorKind.MIRROR if mirror or self.flow else ConnectorKind.SOURCE
         return PlanSubject(
-            driver="storage", place=where, connector=connector, kind=kind, identity=identity
+            driver="storage", store=where, connector=connector, kind=kind, identity=identity
         )
 
     def lock_name(self, connector: str) -> str:
         """Return the name in the journal of the storage."""
-        return self.subject(connector).place
+        return self.subject(connector).store
 
     def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """Return the connector's state, with nothing to stop, or why it cannot be changed.
@@ -481,5 +481,7 @@ def _is_task_key(key: SourceKey, raw: bytes | None, class_name: str) -> bool:
     """
     if is_lookup_key(key, class_name):
         return True
-    looked_up = build_connect_key_from_json(key.connector, key.identity)
-    return raw is not None and looked_up is not None and raw.endswith((looked_up, looked_up + b"}"))
+    lookup_key = build_connect_key_from_json(key.connector, key.identity)
+    return (
+        raw is not None and lookup_key is not None and raw.endswith((lookup_key, lookup_key + b"}"))
+    )

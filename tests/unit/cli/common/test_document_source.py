@@ -67,7 +67,7 @@ def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     server = ReadServer(
         "127.0.0.1:0",
         snapshot=lambda: rows[0],
-        pulse=LoopHeartbeat(lambda: True),
+        heartbeat=LoopHeartbeat(lambda: True),
         reload=Future,
         reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
         page_facts=PageFacts(clusters=lambda: " ".join(clusters)),

@@ -592,17 +592,17 @@ def test_only_what_has_something_in_it_is_remembered(watching):
     watching.observe(2.0, polled(task("running"), task("running", number=1)))
     watching.again(2.0 + PATIENCE_S)
     (failure,) = watching.failures.remembered()  # nothing runs on, but a restart there was
-    assert (failure.whose, failure.run, failure.restarts) == (("lab", "files", 1), None, (2.0,))
+    assert (failure.task, failure.run, failure.restarts) == (("lab", "files", 1), None, (2.0,))
     failing = Watching()
     failing.observe(1.0, polled(task("failed")))
     (failure,) = failing.failures.remembered()
-    assert (failure.whose, failure.restarts) == (FILES, ())
+    assert (failure.task, failure.restarts) == (FILES, ())
 
 
 def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
     names = [f"{number:05}" for number in range(HISTORIES_MAX + 1)]
     watching.observe(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
-    assert [report.whose[1] for report in watching.failures.remembered()] == names[1:]
+    assert [report.task[1] for report in watching.failures.remembered()] == names[1:]
 
 
 # --- statuses that are lost ----------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Years:
     """
 
     def __init__(self, *, end: int = 100) -> None:
-        self.lives = IncarnationTracker()
+        self.incarnations = IncarnationTracker()
         self.now = BEGAN
         self.listed_at: float | None = None
         self.names: frozenset[str] = frozenset()
@@ -72,7 +72,9 @@ class Years:
         if self.listed_at is not None:
             listed["lab"], listed_at["lab"] = self.names, self.listed_at
         read = SnapshotFreshness(listed_at, {TOPIC: {0: self.end}}, lambda _: self.topic)
-        self.lives.observe(snapshot, listed, {} if offsets is None else {FILES: offsets}, read)
+        self.incarnations.observe(
+            snapshot, listed, {} if offsets is None else {FILES: offsets}, read
+        )
         return self
 
     def list(self, *names: str, offsets: tuple[SourcePartitionView, ...] | None = ()) -> Years:
@@ -89,7 +91,7 @@ class Years:
 
     @property
     def incarnation(self) -> ConnectorIncarnation:
-        return self.lives.of[FILES]
+        return self.incarnations.of[FILES]
 
 
 def build_recreated(*offsets: SourcePartitionView) -> Years:
@@ -100,15 +102,15 @@ def build_recreated(*offsets: SourcePartitionView) -> Years:
 def test_what_was_there_at_the_first_list_has_no_earlier_incarnation():
     years = Years().list("files", offsets=(at(1, 5),)).list("files")
     assert years.incarnation == ConnectorIncarnation(born=0.0, left_over=None)
-    assert years.lives.remembered() == ()
-    assert set(years.lives.of) == {FILES, ("other", "theirs")}
+    assert years.incarnations.remembered() == ()
+    assert set(years.incarnations.of) == {FILES, ("other", "theirs")}
 
 
 def test_what_was_read_before_the_last_list_without_it_was_requested_is_left_over():
     years = build_recreated(at(1, 99, "old"), at(2, 100, "new"))
     born = years.now - 1 - POLL_S
     assert years.incarnation == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
-    assert [incarnation.who for incarnation in years.lives.remembered()] == [FILES]
+    assert [record.connector for record in years.incarnations.remembered()] == [FILES]
 
 
 @pytest.mark.parametrize("skew_s", [-SKEW_S_MAX, -1.0, 0.0, 1.0, SKEW_S_MAX])
@@ -182,7 +184,7 @@ def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
     never_read = (at(0, 5, name, dialect=f"mirror_{name}") for name in ("checkpoint", "heartbeat"))
     years = build_recreated(nothing, placeless, elsewhere, *never_read)
     assert years.incarnation.left_over == {}
-    assert years.lives.remembered() == ()
+    assert years.incarnations.remembered() == ()
 
 
 def test_of_what_is_left_over_the_first_are_retained(monkeypatch):
@@ -192,7 +194,7 @@ def test_of_what_is_left_over_the_first_are_retained(monkeypatch):
 
 
 def test_a_connector_that_is_gone_has_no_life():
-    assert FILES not in build_recreated(at(1, 5)).list().lives.of
+    assert FILES not in build_recreated(at(1, 5)).list().incarnations.of
 
 
 # --- as a status topic tells it ------------------------------------------------------------------
@@ -332,5 +334,5 @@ def test_a_life_with_something_left_over_outlives_us():
     before = build_recreated(at(1, 5))
     years = Years()
     years.now = before.now
-    years.lives.recall(before.lives.remembered())
+    years.incarnations.recall(before.incarnations.remembered())
     assert years.list("files").list("files").incarnation == before.incarnation

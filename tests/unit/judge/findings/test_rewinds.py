@@ -42,33 +42,33 @@ from tests.unit.judge.test_input_visibility import FILES
 
 
 def test_what_went_back_before_we_looked_is_not_reported():
-    assert observe_first().falls.together == {}
+    assert observe_first().falls.shared == {}
 
 
 def test_two_may_be_chance_and_three_within_an_interval_share_a_cause():
     observed = observe_first()
-    assert observed.fall("c", "b").together == {}
+    assert observed.fall("c", "b").shared == {}
     tracker = observed.fall("a", after_s=INTERVAL_S)
-    assert tracker.together == {"lab": SharedRewind("lab", ("a", "b", "c"), observed.now)}
+    assert tracker.shared == {"lab": SharedRewind("lab", ("a", "b", "c"), observed.now)}
     observed = observe_first()
     observed.fall("c", "b")
-    assert observed.fall("a", after_s=INTERVAL_S + 1).together == {}
+    assert observed.fall("a", after_s=INTERVAL_S + 1).shared == {}
 
 
 def test_one_connector_that_goes_back_three_times_is_one():
     observed = observe_first()
     for _ in range(3):
         observed.fall("a")
-    assert observed.falls.together == {}
+    assert observed.falls.shared == {}
 
 
 def test_connectors_of_different_connect_clusters_do_not_share_a_worker():
     observed = observe_first(*five(), *five(cluster="other"))
     observed.fall("a", "b")
     observed.fall("a", cluster="other")
-    assert observed.falls.together == {}
+    assert observed.falls.shared == {}
     observed.fall("b", "c", cluster="other")
-    assert set(observed.falls.together) == {"other"}
+    assert set(observed.falls.shared) == {"other"}
 
 
 def test_each_connect_cluster_is_reported_with_the_time_of_its_own():
@@ -78,7 +78,7 @@ def test_each_connect_cluster_is_reported_with_the_time_of_its_own():
     observed.fall("a", "b", "c", cluster="other")
     assert {
         shared_rewind.connect_cluster: shared_rewind.at
-        for shared_rewind in observed.falls.together.values()
+        for shared_rewind in observed.falls.shared.values()
     } == {
         "lab": first,
         "other": observed.now,
@@ -89,21 +89,21 @@ def test_who_follows_within_an_interval_joins_those_who_went_back_before():
     observed = observe_first()
     observed.fall("a", "b", "c")
     observed.fall("d", "e", after_s=INTERVAL_S)
-    assert observed.falls.together["lab"].connectors == ("a", "b", "c", "d", "e")
+    assert observed.falls.shared["lab"].connectors == ("a", "b", "c", "d", "e")
     observed.fall("a", after_s=INTERVAL_S)  # d and e are of an interval ago
-    assert observed.falls.together["lab"] == SharedRewind(
+    assert observed.falls.shared["lab"] == SharedRewind(
         "lab", ("a", "b", "c", "d", "e"), observed.now
     )
     observed.observe(after_s=INTERVAL_S + 1)
     observed.fall("c", "d", "e")
-    assert observed.falls.together["lab"].connectors == ("c", "d", "e")
+    assert observed.falls.shared["lab"].connectors == ("c", "d", "e")
 
 
 def test_a_fall_that_a_clock_set_back_puts_into_the_future_is_forgotten():
     observed = observe_first()
     observed.fall("a", "b")
     observed.observe(after_s=-1.0)
-    assert observed.fall("c").together == {}
+    assert observed.fall("c").shared == {}
 
 
 def test_falls_are_counted_over_all_partitions_of_a_connector():
@@ -113,7 +113,7 @@ def test_falls_are_counted_over_all_partitions_of_a_connector():
     observed.observe(
         source_partitions=(one, replace(other, rewinds=2), *observed.snapshot.source_partitions[2:])
     )
-    assert observed.falls.together["lab"].connectors == ("a", "b", "c")
+    assert observed.falls.shared["lab"].connectors == ("a", "b", "c")
 
 
 def test_a_partition_that_is_gone_makes_no_fall():
@@ -121,9 +121,9 @@ def test_a_partition_that_is_gone_makes_no_fall():
     observed = observe_first(gone, *five())
     observed.fall("b", "c")
     observed.observe(source_partitions=observed.snapshot.source_partitions[1:])
-    assert observed.falls.together == {}
+    assert observed.falls.shared == {}
     observed.fall("a")  # and counts from what it is now
-    assert observed.falls.together["lab"].connectors == ("a", "b", "c")
+    assert observed.falls.shared["lab"].connectors == ("a", "b", "c")
 
 
 # --- what a person meant -------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_what_went_back_since_a_rest_was_observed_an_operator_may_have_written(p
         observed.observe()
     observed.fall("a", "b", "c")
     assert bool(observed.falls.meant) is not bool(polls)
-    assert bool(observed.falls.together) is bool(polls)
+    assert bool(observed.falls.shared) is bool(polls)
     assert set(observed.falls.meant.values()) <= {observed.now}
 
 
@@ -677,7 +677,7 @@ def test_what_is_under_way_is_remembered():
     rewind = observed.observe(copied(10)).remembered()
     assert rewind == RewindState(
         recopies=(Recopy(WHERE, 100, 10, observed.now),),
-        together=(SharedRewind("lab", ("a", "b", "c"), observed.now - 3 * LOOK_S),),
+        shared=(SharedRewind("lab", ("a", "b", "c"), observed.now - 3 * LOOK_S),),
         meant=((("lab", "d"), observed.now - 2 * LOOK_S),),
     )
     other = RewindTracker()

@@ -32,7 +32,7 @@ CASE = VerdictCase(patience_s=180.0, move_interval_s=100.0)  # late after three 
 
 
 def subject(**changes) -> JudgedPartition:
-    fields = {"first_w": 0.0, "seen_w": 500.0, "still_w": 300.0, "waiting_w": 400.0, "sure": True}
+    fields = {"first_w": 0.0, "last_w": 500.0, "still_w": 300.0, "waiting_w": 400.0, "sure": True}
     window = ObservationWindow(**{**fields, **changes})
     return JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0", window=window)
 
@@ -138,7 +138,7 @@ def build_window(**changes) -> ObservationWindow:
     """Of the sink, an interval ago: it has stood still since, and all is of another second."""
     fields = {
         "first_w": 100.0,
-        "seen_w": 440.0,
+        "last_w": 440.0,
         "still_w": 300.0,
         "text": "10",
         "best": 10,
@@ -171,7 +171,7 @@ def build_verdict_case(
 ) -> VerdictCase | None:
     """The case of a partition of which this is seen; of the sink, unless views are given."""
     one = JudgedPartition(key=(*MM2, "orders-0"), label="orders-0", window=window, number=1)
-    one.standing = VerdictState(verdict=Verdict.SLOW)
+    one.verdict_state = VerdictState(verdict=Verdict.SLOW)
     for name, view in (views or {"read": sunk()}).items():
         setattr(one, name, view)
     return build_case(
@@ -224,7 +224,7 @@ def test_states_that_are_not_observed_count_neither_for_nor_against_it():
     hidden = {"rests": "the connector is paused", "why": "a task has failed", "failed_w": 450.0}
     case = build_verdict_case(build_window(), JudgedConnector(unavailable="no route", **hidden))
     assert case is not None
-    assert (case.states_blind, case.rests, case.why) == ("no route", None, None)
+    assert (case.unavailable_states, case.rests, case.why) == ("no route", None, None)
     assert (case.still_s, case.waiting_s, case.failed_s) == (200.0, 150.0, 50.0)
 
 

@@ -234,7 +234,7 @@ def test_a_poll_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_secon
 def test_every_timed_field_is_put_off_by_the_time_without_polls():
     window = ObservationWindow(
         first_w=10.0,
-        seen_w=300.0,
+        last_w=300.0,
         still_w=120.0,
         text='{"offset":4}',
         best=4,
@@ -253,7 +253,7 @@ def test_every_timed_field_is_put_off_by_the_time_without_polls():
         samples=((240.0, 9, 4), (300.0, 9, 4)),
     )
     window.take(copied(4, 9, 1360.0), 1360.0, RHYTHM)  # a thousand more than an interval
-    assert (window.first_w, window.seen_w, window.still_w) == (1010.0, 1360.0, 1120.0)
+    assert (window.first_w, window.last_w, window.still_w) == (1010.0, 1360.0, 1120.0)
     assert (window.moved_w, window.waiting_w, window.repeated_w) == (1120.0, 1150.0, 1200.0)
     assert (window.end_w, window.counted_w) == (1180.0, 1190.0)
     assert window.moves == (1060.0, 1120.0)
@@ -278,7 +278,7 @@ def test_of_what_rests_nothing_is_expected_and_nothing_held_against_it():
 def test_a_poll_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_samples():
     window = build_window((4, 9), (4, 9))
     window.pass_by(120.0, RHYTHM)
-    assert (window.seen_w, window.samples) == (120.0, ((60.0, 9, 4), (120.0, 9, 4)))
+    assert (window.last_w, window.samples) == (120.0, ((60.0, 9, 4), (120.0, 9, 4)))
     window.take(copied(4, 9, 180.0), 180.0, RHYTHM)
     assert window.first_w == 0.0
     assert [sample[0] for sample in window.samples] == [60.0, 120.0, 180.0]
@@ -288,7 +288,7 @@ def test_of_what_was_not_observed_for_a_while_before_it_is_passed_by_growth_says
     for later, samples in ((150.0, 2), (151.0, 0)):
         window = build_window((4, 9), (4, 9))
         window.pass_by(later, RHYTHM)
-        assert (window.seen_w, len(window.samples)) == (later, samples)
+        assert (window.last_w, len(window.samples)) == (later, samples)
 
 
 def test_of_what_has_no_lag_none_is_sampled():
@@ -425,7 +425,7 @@ def falling(
     ends = [10**6 + arrived * n + (burst if n > 4 else 0) for n in range(11)]
     samples = tuple((60.0 * n, ends[n], lags[n]) for n in range(11))
     return ObservationWindow(
-        first_w=0.0, seen_w=600.0, still_w=600.0, moves=moves, samples=samples, lag=lag
+        first_w=0.0, last_w=600.0, still_w=600.0, moves=moves, samples=samples, lag=lag
     )
 
 

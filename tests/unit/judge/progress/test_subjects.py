@@ -178,7 +178,7 @@ def rolled(
 
 
 LAST_OBSERVED_W = 1000.0
-WINDOW = ObservationWindow(first_w=0.0, seen_w=LAST_OBSERVED_W, still_w=0.0)
+WINDOW = ObservationWindow(first_w=0.0, last_w=LAST_OBSERVED_W, still_w=0.0)
 
 
 @pytest.mark.parametrize(

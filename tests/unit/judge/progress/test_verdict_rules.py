@@ -35,7 +35,7 @@ QUIET = VerdictCase(
     patience_s=LONG, before=OK, headed=False, watched_s=3600.0, still_s=600.0, why_s=3600.0
 )
 FAILED = "task 0 has failed"
-MENDED_UNSEEN = {"before": STALLED, "states_blind": "connect_rest x"}
+MENDED_UNSEEN = {"before": STALLED, "unavailable_states": "connect_rest x"}
 REPEATING_SOURCE = STUCK._replace(sourced=True, repeats=3, repeated_s=30.0)
 ALL_FAILED = {"why": FAILED, "why_all": True, "still_s": LONG, "why_s": LONG}
 LATE = {"why": FAILED, "moved_s": LONG + 1, "still_s": LONG, "why_s": LONG}
@@ -43,12 +43,12 @@ WATCHED = {"watched_s": OBSERVED_ENOUGH_S, "moved_s": LONG + 1, "longest_s": 10.
 
 TABLE = [
     (1, UNKNOWN, "an input is blind", STUCK._replace(blind="tail x tells nothing")),
-    (1, UNKNOWN, "stuck, and REST is blind", STUCK._replace(states_blind="connect_rest x")),
+    (1, UNKNOWN, "stuck, and REST is blind", STUCK._replace(unavailable_states="connect_rest x")),
     (
         1,
         UNKNOWN,
         "was stalled, without a head, and REST is blind",
-        QUIET._replace(before=STALLED, states_blind="connect_rest x"),
+        QUIET._replace(before=STALLED, unavailable_states="connect_rest x"),
     ),
     (2, PAUSED, "paused, and an input is blind", STUCK._replace(blind="x", rests="paused")),
     (2, PAUSED, "paused with work waiting", STUCK._replace(rests="paused")),
@@ -149,10 +149,15 @@ TABLE = [
         1,
         UNKNOWN,
         "was stalled, moved three intervals ago, and REST is blind",
-        QUIET._replace(before=STALLED, moved_s=LONG, states_blind="connect_rest x"),
+        QUIET._replace(before=STALLED, moved_s=LONG, unavailable_states="connect_rest x"),
     ),
     (8, OK, "was stalled and moves, and REST is blind", RUNS._replace(**MENDED_UNSEEN)),
-    (20, UNKNOWN, "was well, and REST is blind", QUIET._replace(states_blind="connect_rest x")),
+    (
+        20,
+        UNKNOWN,
+        "was well, and REST is blind",
+        QUIET._replace(unavailable_states="connect_rest x"),
+    ),
     (4, STALLED, "was well and has failed just now", STUCK._replace(why=FAILED, why_s=30.0)),
     (
         5,

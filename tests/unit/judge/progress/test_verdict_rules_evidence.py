@@ -86,7 +86,7 @@ SOURCE = SourcePartitionView(
 
 def build_evidence(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     """What stands in it, without the states, which always do."""
-    looked = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
+    looked = ObservationWindow(first_w=0.0, last_w=0.0, still_w=0.0) if window is None else window
     subject = JudgedPartition(key=("lab", "any", "at"), label="at", window=looked, **views)
     *result, states = cases.build_partition_evidence(subject, "1 running")
     assert states == EvidenceItem("states", "1 running")
@@ -145,10 +145,10 @@ def test_since_when_the_oldest_record_waits_is_reported():
 
 @pytest.mark.parametrize("views", [{"mirror": MIRROR}, {"read": SINK, "sink": True}])
 def test_a_position_that_went_back_is_reported_with_the_furthest_one(views):
-    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=90, high=120)
+    window = ObservationWindow(first_w=0.0, last_w=0.0, still_w=0.0, position=90, high=120)
     assert window.behind
     assert build_evidence(window=window, **views)["went back from"] == "120"
-    ahead = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, position=120, high=120)
+    ahead = ObservationWindow(first_w=0.0, last_w=0.0, still_w=0.0, position=120, high=120)
     assert "went back from" not in build_evidence(window=ahead, **views)
 
 
@@ -163,12 +163,12 @@ def test_a_source_is_reported_with_its_offset_and_the_seconds_of_its_last_commit
 def test_a_source_that_has_no_offset_or_went_back_is_reported_so():
     never = replace(SOURCE, offset=None, committed_at=None, advanced_at=None)
     assert build_evidence(source=never) == {}
-    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, furthest='{"position":9}')
+    window = ObservationWindow(first_w=0.0, last_w=0.0, still_w=0.0, furthest='{"position":9}')
     assert build_evidence(window=window, source=SOURCE)["went back from"] == '{"position":9}'
 
 
 def test_commits_that_say_the_same_are_counted():
-    window = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0, repeats=3)
+    window = ObservationWindow(first_w=0.0, last_w=0.0, still_w=0.0, repeats=3)
     assert build_evidence(window=window, source=SOURCE)["commits of the same offset"] == "3 times"
     assert "commits of the same offset" not in build_evidence(source=SOURCE)
 

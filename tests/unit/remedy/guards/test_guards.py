@@ -125,10 +125,10 @@ ROWS = (
         {"signals": frozenset({PoisonSignal.FROZEN_OFFSET, PoisonSignal.STATUS_TRACE})},
     ),
     Row("quorum", PLAN, {"signals": frozenset(PoisonSignal) - {PoisonSignal.FROZEN_OFFSET}}),
-    Row("alone", ADMIT, {"alike": frozenset({("lab", "a"), ("lab", "b")})}),
+    Row("alone", ADMIT, {"similar": frozenset({("lab", "a"), ("lab", "b")})}),
     Row("storm", PLAN, {"unhealthy": frozenset(("lab", str(number)) for number in range(5))}),
     Row("storm", PLAN, {"connectors": 4, "unhealthy": frozenset({ME, ("a", "b"), ("c", "d")})}),
-    Row("storm", ALTER, {"storm_before": MassFailure(rages=True, calm_since=NOW - 899)}),
+    Row("storm", ALTER, {"mass_failure_before": MassFailure(rages=True, calm_since=NOW - 899)}),
     Row("storm", PLAN, {"in_remedy": frozenset(("lab", str(number)) for number in range(5))}, STOP),
     Row("blast", ADMIT, {"in_remedy": frozenset({("lab", "another")})}),
     Row("blast", ADMIT, {"in_remedy": frozenset({ME})}, RESTORE),
@@ -146,8 +146,8 @@ ROWS = (
         {"skips": tuple(skip_at(NOW - 60, item) for item in [*sorted(OTHERS), ME])},
     ),
     Row("one_record", PLAN, {"records": 2}),
-    Row("one_step", ALTER, {"next_wanted": 1_300}),
-    Row("one_step", PLAN, {"next_wanted": 1_236}),
+    Row("one_step", ALTER, {"next_after": 1_300}),
+    Row("one_step", PLAN, {"next_after": 1_236}),
     Row(
         "one_step",
         PLAN,
@@ -158,7 +158,7 @@ ROWS = (
     Row(
         "one_step",
         PLAN,
-        {"poison": 1_300, "next_wanted": 1_301},
+        {"poison": 1_300, "next_after": 1_301},
         kind=SubjectKind.MIRROR,
         also=frozenset({"first_that_exists"}),
     ),
@@ -177,7 +177,7 @@ ROWS = (
     Row("in_the_log", PLAN, {"earliest": 1_235}),
     Row("in_the_log", ALTER, {"bounds_read_at": NOW - 11}),
     Row("in_the_log", PLAN, {"bounds_read_at": NOW + 60}),
-    Row("in_the_log", PLAN, {"next_wanted": 1_234}, also=frozenset({"one_step"})),
+    Row("in_the_log", PLAN, {"next_after": 1_234}, also=frozenset({"one_step"})),
     Row("same_topic", ADMIT, {"topic_id_now": "another"}),
     Row("one_raw_key", ALTER, {"raw_keys": 2}, kind=SubjectKind.MIRROR),
     Row("one_raw_key", ALTER, {"raw_keys": 0}, kind=SubjectKind.MIRROR),
@@ -214,7 +214,7 @@ ROWS = (
     Row("journal", ALTER, {"journal_ok": False}),
     Row("journal", PLAN, {"disk_free_bytes": 99 << 20}, RESTART),
     Row("start_grace", PLAN, {"started_at": NOW - 599}),
-    Row("shown_first", PLAN, {"shown_since": NOW - 899}),
+    Row("shown_first", PLAN, {"reported_since": NOW - 899}),
     Row("breaker", PLAN, {"breakers": (Breaker("lab/orders-sink", NOW - 9e6, "parked"),)}),
     Row("breaker", ADMIT, {"breakers": (Breaker("*", NOW, "budget"),)}, RESTART),
     Row("proven", PLAN, {"approved_successes": 0}),
@@ -307,7 +307,7 @@ BARELY: dict[Stage, dict[str, Any]] = {
         "connect_version": (3, 6),
         "failing_s": 600.0,
         "started_at": NOW - 600,
-        "shown_since": NOW - 900,
+        "reported_since": NOW - 900,
         "clock_skew_s": -30.0,
         "disk_free_bytes": 100 << 20,
         "tasks": 8,
@@ -315,7 +315,7 @@ BARELY: dict[Stage, dict[str, Any]] = {
         "skips": (skip_at(NOW - 90_000),),
         "records_since_skip": 1_000,
         "unhealthy": frozenset(("lab", str(number)) for number in range(4)),
-        "alike": frozenset({("lab", "a")}),
+        "similar": frozenset({("lab", "a")}),
         "read_at": NOW - 60,
         "bounds_read_at": NOW - 60,
         "log_end": 1_235,
@@ -583,8 +583,8 @@ def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_rule():
     names = [guard.name for guard in guards.GUARDS]
     assert len(set(names)) == len(names)
     for guard in guards.GUARDS:
-        assert guard.law.endswith("."), guard.name
-        assert guard.law.count(". ") == 0, guard.name
+        assert guard.condition.endswith("."), guard.name
+        assert guard.condition.count(". ") == 0, guard.name
 
 
 def test_the_table_shows_what_the_policy_requests():

@@ -208,7 +208,7 @@ MUST_NAME = [
     Case(
         "the log ends where it did before",
         "decode",
-        sink(build_subject(sink_pair(1234), end_seen=1237)),
+        sink(build_subject(sink_pair(1234), highest_end=1237)),
     ),
     Case(
         "the log begins at what is committed",
@@ -420,7 +420,7 @@ MUST_NOT_NAME = [
     Case("nobody knows which topic it is", "topic_id_unknown",
          readings=build_readings(ONE_BAD, topic_id=None)),
     Case("the log ends earlier than before", "log_end_went_back",
-         sink(build_subject(sink_pair(1234), end_seen=1238))),
+         sink(build_subject(sink_pair(1234), highest_end=1238))),
     Case("committed past the end", "position_past_end",
          readings=build_readings(window(end=1230, read_to=1234))),
     Case("nothing to read", "nothing_to_read",

@@ -178,7 +178,7 @@ def test_a_skip_of_before_connect_clusters_were_distinguished_still_counts(bench
     result = bench.runner().run(skip_of("p2", skip_key=compute_skip_key(older.subject, copied)))
     assert "skipped by plan p1" in result.said
     # Of another Connect cluster on the same Kafka cluster it says nothing.
-    green = msgspec.structs.replace(older.subject, place="green")
+    green = msgspec.structs.replace(older.subject, store="green")
     own = skip_of("p3", skip_key=compute_skip_key(green, copied))
     plan = msgspec.structs.replace(own, subject=green)
     assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED

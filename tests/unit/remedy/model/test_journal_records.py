@@ -52,7 +52,7 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
         answers=(),
         because="",
         key="",
-        asked_sha256="",
+        request_sha256="",
     )
     refused = {
         "record": "refused",

@@ -131,13 +131,13 @@ def test_what_is_restored_ends_as_it_was(
 def test_a_skip_is_the_same_for_the_same_record_and_connector_of_the_same_cluster() -> None:
     assert compute_skip_key(msgspec.structs.replace(SUBJECT, driver="strimzi"), POISON) == KEY
     nameless = [
-        msgspec.structs.replace(SUBJECT, identity=None, place=location)
+        msgspec.structs.replace(SUBJECT, identity=None, store=location)
         for location in ("lab", "east")
     ]
     others = [
         *(compute_skip_key(subject, POISON) for subject in nameless),
         # Another Connect cluster on the same Kafka cluster, with a connector of the same name.
-        compute_skip_key(msgspec.structs.replace(SUBJECT, place="green"), POISON),
+        compute_skip_key(msgspec.structs.replace(SUBJECT, store="green"), POISON),
         compute_skip_key(msgspec.structs.replace(SUBJECT, connector="other"), POISON),
         *(
             compute_skip_key(SUBJECT, msgspec.structs.replace(POISON, **{name: value}))

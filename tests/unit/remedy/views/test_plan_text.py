@@ -299,7 +299,7 @@ def test_how_the_old_offsets_come_back_is_reported_where_they_may_be_gone(
 
 
 def test_the_resource_that_a_plan_was_for_is_named() -> None:
-    subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", place="kafka/mm2")
+    subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", store="kafka/mm2")
     plan = msgspec.structs.replace(PLAN, subject=subject)
     ending = plan_text.describe_ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
     assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in ending

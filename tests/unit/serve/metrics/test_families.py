@@ -165,12 +165,14 @@ def test_what_is_usual_is_reported_of_connectors_that_there_are_and_of_hours_tha
 
 def test_whether_what_is_usual_counts_is_reported_where_anything_was_published():
     for valid, report in ((True, {(): 1}), (False, {(): 0}), (None, {})):
-        snapshot = replace(full(), usual=BaselinesView(valid=valid))
+        snapshot = replace(full(), baselines=BaselinesView(valid=valid))
         assert rows_of(catalog.HISTORY_BASELINES, snapshot) == report
 
 
 def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
-    lost = replace(full(), pipeline=PipelineView(status=None, unreadable=4), usual=BaselinesView())
+    lost = replace(
+        full(), pipeline=PipelineView(status=None, unreadable=4), baselines=BaselinesView()
+    )
     history = [
         (family.spec.name, dict(family.rows()))
         for family in collect_families(lost, BUILD, RELOADED)

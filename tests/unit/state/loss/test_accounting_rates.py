@@ -22,7 +22,7 @@ FLUSH_S = 60.0
 def deleting(*jumps: tuple[float, int]) -> PartitionRates:
     """Of which a position is known since 0, at 1000 of a log of 5000."""
     rates = PartitionRates()
-    rates.position_seen(1000, 5000, 0.0)
+    rates.record_position(1000, 5000, 0.0)
     for moment, start in jumps:
         rates.start_moved(start, moment)
     return rates
@@ -60,7 +60,7 @@ def test_a_position_that_moves_as_fast_is_never_reached():
 
 def test_the_rate_of_a_position_counts_from_when_it_was_first_observed():
     rates = PartitionRates()
-    rates.position_seen(1000, 5000, 100.0)
+    rates.record_position(1000, 5000, 100.0)
     rates.start_moved(0, 100.0)
     rates.start_moved(400, 300.0)
     assert compute_seconds(rates, position=1200) == 600.0
@@ -112,37 +112,37 @@ def test_of_many_jumps_every_second_is_retained():
 def test_a_rate_is_over_half_a_window_at_least_once_that_has_passed():
     rates = PartitionRates()
     for moment, position in ((0.0, 0), (299.0, 10), (300.0, 20), (599.0, 30), (600.0, 40)):
-        rates.position_seen(position, position + 5, moment)
+        rates.record_position(position, position + 5, moment)
     assert (rates.anchor, rates.middle) == ((300.0, 20, 25), (600.0, 40, 45))
 
 
 def test_a_position_that_goes_back_begins_again_and_one_that_stands_does_not():
     rates = PartitionRates()
-    rates.position_seen(100, 200, 0.0)
+    rates.record_position(100, 200, 0.0)
     rates.advanced(50, 10.0)
-    rates.position_seen(100, 210, 10.0)
+    rates.record_position(100, 210, 10.0)
     assert (rates.anchor, rates.best) == ((0.0, 100, 200), 5.0)
-    rates.position_seen(99, 210, 20.0)
+    rates.record_position(99, 210, 20.0)
     assert (rates.anchor, rates.middle, rates.best) == ((20.0, 99, 210), (20.0, 99, 210), 0.0)
 
 
 def test_what_may_have_been_copied_is_three_times_the_greatest_rate_of_both_halves():
     rates = PartitionRates()
-    rates.position_seen(0, 100, 0.0)
+    rates.record_position(0, 100, 0.0)
     for records, seconds in ((50, 10.0), (1, 0.5), (30, 10.0), (900, 0.0)):
         rates.advanced(records, seconds)
     assert rates.reach(100, 20.0, 60.0, over_s=FLUSH_S) == 300.0
-    rates.position_seen(81, 100, 300.0)
+    rates.record_position(81, 100, 300.0)
     rates.advanced(20, 10.0)
     assert rates.reach(100, 20.0, 310.0, over_s=FLUSH_S) == 300.0
-    rates.position_seen(101, 200, 600.0)
+    rates.record_position(101, 200, 600.0)
     assert rates.reach(100, 20.0, 610.0, over_s=FLUSH_S) == 120.0
 
 
 def test_how_far_it_came_is_not_known_of_what_did_not_wait_for_a_flush():
     rates = PartitionRates()
     assert rates.reach(100, 20.0, 60.0, over_s=FLUSH_S) is None
-    rates.position_seen(0, 100, 0.0)
+    rates.record_position(0, 100, 0.0)
     rates.advanced(50, 10.0)
     assert rates.reach(100, 20.0, 59.0, over_s=FLUSH_S) is None
     assert rates.reach(101, 20.0, 60.0, over_s=FLUSH_S) is None
@@ -159,7 +159,7 @@ def test_of_another_log_nothing_is_remembered():
 def test_it_reports_the_same_in_our_days():
     began = 1_800_000_000.0
     rates = PartitionRates()
-    rates.position_seen(1000, 5000, began)
+    rates.record_position(1000, 5000, began)
     rates.start_moved(0, began + 100)
     rates.start_moved(400, began + 300)
     assert compute_seconds(rates, now=began + 300) == 300.0
@@ -170,10 +170,10 @@ def test_it_reports_the_same_in_our_days():
 
 def test_a_rate_of_a_window_ago_is_none_any_more():
     rates = PartitionRates()
-    rates.position_seen(1000, 5000, 0.0)
+    rates.record_position(1000, 5000, 0.0)
     rates.advanced(50, 5.0)
     for moment in (WINDOW_S / 2, WINDOW_S):
-        rates.position_seen(1000, 5000, moment)
+        rates.record_position(1000, 5000, moment)
     assert rates.reach(4000, 10.0, WINDOW_S + FLUSH_S, over_s=FLUSH_S) == 0.0
 
 

@@ -41,7 +41,7 @@ from tests.unit.toolbox import worlds
 from tests.unit.toolbox.mirror.test_copy_costs import mirror, pair
 
 AUTHOR = Author(plan_id="p1", at=1000.0, by="somebody")
-SUBJECT = PlanSubject(driver="rest", place="lab", connector="mm2-source", kind="mirror")
+SUBJECT = PlanSubject(driver="rest", store="lab", connector="mm2-source", kind="mirror")
 SYNCS = DeleteTopic(kafka="west", topic="mm2-offset-syncs.east.internal", topic_id="id")
 ORDERS, EU = MirrorPartition("west", "orders", 0), MirrorPartition("west", "orders-eu", 0)
 

@@ -95,7 +95,7 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     assert store.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
     assert "not used: 1 offset under its name in east/offsets" in store.notes("c")[0]
     assert store.plan_reset("c").where == "east/own"
-    assert store.subject("c").place == "id-of-east/own"
+    assert store.subject("c").store == "id-of-east/own"
 
 
 def test_a_topic_of_its_own_that_is_not_there_yet_has_nothing_and_takes_nothing(kafka, properties):
@@ -212,7 +212,7 @@ def test_a_standalone_workers_place_is_its_file(standalone):
     assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
     assert store.state("c") is None
     assert store.identity() is None
-    assert store.subject("c").place == store.name
+    assert store.subject("c").store == store.name
     assert store.subject("c").kind == ConnectorKind.SOURCE
     assert store.plan_write("c", (PartitionOffset(FILE, None),)).records[0].kpartition is None
     with pytest.raises(RemoteRefusal, match="no past"):

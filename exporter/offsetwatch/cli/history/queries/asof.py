@@ -215,8 +215,8 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
 
 def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
     """Return the raw key that the task looked up; None if REST looks up the same."""
-    looked_up = build_connect_key_from_json(connector, entry.source_partition)
-    return None if entry.raw_key == looked_up else entry.raw_key.decode()
+    lookup_key = build_connect_key_from_json(connector, entry.source_partition)
+    return None if entry.raw_key == lookup_key else entry.raw_key.decode()
 
 
 def _read_current_offsets(

@@ -141,7 +141,7 @@ def _collect_ids(entry: JournalEntry, cluster: str, connector: str) -> set[str]:
     """
     match entry.record:
         case PlanOpened(plan=plan) | PlanProposed(plan=plan):
-            is_subject = (plan.subject.place, plan.subject.connector) == (cluster, connector)
+            is_subject = (plan.subject.store, plan.subject.connector) == (cluster, connector)
             return {entry.plan_id} if is_subject else set()
         case IncidentDetected(incident=incident) | ActionRefused(incident=incident):
             key = (entry.record.connect_cluster, entry.record.connector)

@@ -77,8 +77,12 @@ def find_rewound_connectors(context: RuleContext) -> Iterator[Finding]:
     for key, partitions in judgements.items():
         if key in falls.meant or key in unclear:
             continue
-        together = falls.together.get(key[0])
-        if together and key[1] in together.connectors and _is_recent(context, together.at):
+        shared_rewind = falls.shared.get(key[0])
+        if (
+            shared_rewind
+            and key[1] in shared_rewind.connectors
+            and _is_recent(context, shared_rewind.at)
+        ):
             continue
         odd = context.index.odd_source_partitions.get(key, ())
         restarted = next((view for view in odd if view.restarted), None)
@@ -128,17 +132,17 @@ def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
     cause is a worker (fenced zombies, a storm of rebalances), not the connectors. Reported for
     three intervals.
     """
-    for cluster, together in sorted(context.memory.falls.together.items()):
-        if _is_recent(context, together.at):
+    for cluster, rewind in sorted(context.memory.falls.shared.items()):
+        if _is_recent(context, rewind.at):
             yield context.found(
                 FindingName.REWINDS_AT_ONCE,
                 Severity.WARNING,
                 (cluster, None),
-                f"Connect cluster {cluster}: {len(together.connectors)} connectors went back at "
+                f"Connect cluster {cluster}: {len(rewind.connectors)} connectors went back at "
                 "once; check the workers, not the connectors.",
                 evidence=(
-                    EvidenceItem("connectors", format_names(together.connectors)),
-                    build_time_item("last seen", together.at),
+                    EvidenceItem("connectors", format_names(rewind.connectors)),
+                    build_time_item("last seen", rewind.at),
                 ),
             )
 

@@ -255,7 +255,7 @@ def find_unusual_lag(context: RuleContext) -> Iterator[Finding]:
     or paused: its lag is that person's.
     """
     for key, views in context.index.mirror_partitions.items():
-        baseline, view = context.snapshot.usual.of.get(key), context.index.connectors.get(key)
+        baseline, view = context.snapshot.baselines.of.get(key), context.index.connectors.get(key)
         limit = None if baseline is None else baseline.lag_limit(context.now)
         most = None if baseline is None else baseline.lag_at_most(context.now)
         if limit is None or most is None or (view is not None and pause_state_of(view)):

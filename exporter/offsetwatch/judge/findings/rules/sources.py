@@ -218,11 +218,11 @@ def _advanced_after(context: RuleContext, key: ConnectorKey, moment: float) -> b
 
 
 def _group_by_connector(
-    context: RuleContext, is_wanted: Callable[[SourceEndView], bool]
+    context: RuleContext, is_included: Callable[[SourceEndView], bool]
 ) -> Iterator[tuple[ConnectorKey, list[SourceEndView]]]:
     grouped: dict[ConnectorKey, list[SourceEndView]] = {}
     for view in context.snapshot.source_ends:
-        if is_wanted(view):
+        if is_included(view):
             grouped.setdefault((view.connect_cluster, view.connector), []).append(view)
     yield from grouped.items()
 
@@ -236,7 +236,7 @@ def _lasts(
 def _is_late(context: RuleContext) -> Callable[[SourceEndView], bool]:
     def is_late(view: SourceEndView) -> bool:
         key = (view.connect_cluster, view.connector)
-        baseline = context.snapshot.usual.of.get(key)
+        baseline = context.snapshot.baselines.of.get(key)
         if baseline is None or view.caught_up is not False or view.behind_since is None:
             return False
         limit_s = baseline.source_lag_limit(context.now)
@@ -248,7 +248,7 @@ def _is_late(context: RuleContext) -> Callable[[SourceEndView], bool]:
 
 
 def _describe_baseline(context: RuleContext, key: ConnectorKey) -> str:
-    most = context.snapshot.usual.of[key].source_lag_at_most(context.now)
+    most = context.snapshot.baselines.of[key].source_lag_at_most(context.now)
     if most is None:
         return "in its history it never paused for so long"
     return f"at this hour it is hardly ever behind for more than {format_timespan(most)}"

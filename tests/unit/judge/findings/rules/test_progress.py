@@ -90,7 +90,7 @@ def test_a_partition_that_comes_back_before_patience_ends_goes_on_as_it_was():
     assert judge.verdict("lake") is Verdict.SILENT
     progress = judge.progress.remembered()
     assert progress is not None
-    assert [retained.standing.since for retained in progress.subjects] == [since]
+    assert [retained.verdict_state.since for retained in progress.subjects] == [since]
 
 
 def test_of_a_flow_only_what_it_copies_counts():
