@@ -54,6 +54,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         ),
         (
             "tests/real/test_database_readers.py",
+            "tests/real/test_next_offset.py",
             "tests/real/test_readme.py",
             "tests/real/test_source_ends.py",
             "tests/real/test_toolbox_scenarios.py",
@@ -163,7 +164,10 @@ TOUCHED: Final[dict[str, tuple[str, ...]]] = {
     "exporter/offsetwatch/remedy/": _KILLS,
     "exporter/offsetwatch/clients/write/": _KILLS,
     "exporter/offsetwatch/state/sources/": _SOURCE_ENDS,
-    "exporter/offsetwatch/toolbox/": ("tests/real/test_database_changes.py",),
+    "exporter/offsetwatch/toolbox/": (
+        "tests/real/test_database_changes.py",
+        "tests/real/test_next_offset.py",
+    ),
     "lab/databases/": _SOURCE_ENDS,
 }
 

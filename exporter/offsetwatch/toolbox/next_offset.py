@@ -343,7 +343,9 @@ def _describe(offset: Fields, transactions: tuple[BinlogTransaction, ...]) -> It
     if events or row:
         yield (
             f"of the first transaction {format_count(events, 'event')} and "
-            f"{format_count(row, 'row')} of the next event were delivered already"
+            f"{format_count(row, 'row')} of the next event were delivered already. That is all of "
+            "it while a connector is idle: then nothing is passed over, and "
+            f"--transactions {len(transactions) + 1} passes over the transaction after it as well"
         )
     if any(each.statements for each in transactions):
         yield (

@@ -135,6 +135,7 @@ def test_the_rest_of_a_begun_transaction_is_passed_over() -> None:
     assert passed.events == {"Annotate_rows": 1, "Table_map": 1, "Write_rows_v1": 1, "Xid": 1}
     notes = "\n".join(found.notes)
     assert "3 events and 1 row of the next event were delivered already" in notes
+    assert "--transactions 2 passes over the transaction after it as well" in notes
     assert "--start-position=1421 --stop-position=1768 binlog.000001" in notes
     assert "schema history" not in notes
 
