@@ -112,7 +112,7 @@ class InputVisibility:
         read_at = None if view is None else view.without_configuration.get(key[1])
         if read_at is None:
             return None
-        return f"Connect lists it without its configuration, last read at {format_moment(read_at)}"
+        return f"Connect does not report its configuration, last read at {format_moment(read_at)}"
 
     def is_deleted(self, key: ConnectorKey) -> bool:
         """Check whether a connector certainly no longer exists.

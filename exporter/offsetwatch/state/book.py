@@ -289,7 +289,7 @@ class Book:
     def _apply_addresses(self, read: BrokerAddressesRead, now: float) -> None:
         self._brokers.see(read.kafka, read.addresses, now)
         self._addresses = {
-            kafka: configured | self._brokers.of(kafka)
+            kafka: configured | self._brokers.of(kafka, now)
             for kafka, configured in self._configured.items()
         }
 
@@ -358,6 +358,7 @@ class Book:
 
     def snapshot(self, now: float) -> Snapshot:
         """Return a snapshot of all facts that are valid at `now`."""
+        self._expire(now)
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         awaited = self._readiness.find_awaited_inputs(self._topology, now)
@@ -492,6 +493,17 @@ class Book:
                 for home, theirs in connectors.items():
                     if foreign in theirs:
                         yield ForeignWriter(at=topic.at, connector=foreign, home=home)
+
+    def _expire(self, now: float) -> None:
+        """Drop what is too old to be used of configurations and of brokers' addresses."""
+        expired = [cluster.expire(now) for cluster in self._clusters.values()]
+        addresses = {
+            kafka: configured | self._brokers.of(kafka, now)
+            for kafka, configured in self._configured.items()
+        }
+        if any(expired) or addresses != self._addresses:
+            self._addresses = addresses
+            self._rebuild_topology()
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
         clusters = self._clusters.values()

@@ -248,8 +248,8 @@ class ConnectorListView:
     deleted_at          when connectors that are certainly deleted, whatever `believed_at`, were
                         last found to be deleted, by our clock; bounded
     deleted             those of them that have not been created again
-    without_configuration   connectors listed without a configuration, whose last known one is
-                        too old to be used, and when that was read
+    without_configuration   connectors whose last known configuration is too old to be used, and
+                        when that was read
     kafka_cluster_ids   of the Kafka cluster by the first response, and another one in the newest
                         response; None where there is none
     alternating         connectors that some responses have and others lack, repeatedly

@@ -42,7 +42,11 @@ from offsetwatch.model.topology import (
     TopicPartition,
     is_provided,
 )
-from offsetwatch.state.connect.connector_list import ConnectorList
+from offsetwatch.state.connect.connector_list import (
+    SILENCE_INTERVALS,
+    ConnectorList,
+    drop_configuration,
+)
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
 from offsetwatch.state.connect.rest_offsets import RestOffsets
 from offsetwatch.state.connect.source_offsets import (
@@ -158,6 +162,9 @@ class ConnectClusterState:
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
         self._has_list = False
+        self._interval_s = interval_s
+        self._configured_at = 0.0  # when the tail of the config topic was last live
+        self._outdated = False
         self._status_topic = of.status
         self._histories = ConnectorStateHistories(of.name)
         self._monitored_histories: Memo[tuple[StateHistory, ...]] = Memo()
@@ -191,6 +198,33 @@ class ConnectClusterState:
         )
         self.by_name = {connector.name: connector for connector in self.listed}
         self.runs = frozenset(connector.name for connector in connectors)
+
+    def expire(self, now: float) -> bool:
+        """Drop configurations that are too old to be used, those of unlisted connectors included.
+
+        Return True if that changed the connectors. Nothing else ages them while REST, or the config
+        topic, reports nothing.
+        """
+        before = self._enlisted
+        if self.of.rest:
+            self.enlist(self._list.expire(now))
+        elif self._has_list:
+            self._expire_listing(now)
+        return self._enlisted is not before
+
+    def _expire_listing(self, now: float) -> None:
+        configs = None if self.listing_topics is None else self.listing_topics.configs
+        if configs is not None and self._inputs.live(InputId.of_tail(configs), now):
+            self._configured_at = now
+        outdated = abs(now - self._configured_at) > SILENCE_INTERVALS * self._interval_s
+        connectors = self._enlisted or ()
+        if outdated and any(connector.configured for connector in connectors):
+            self.enlist(
+                tuple(drop_configuration(connector, connector.kind) for connector in connectors)
+            )
+        elif self._outdated and not outdated:
+            self.enlist(self._listing.connectors())
+        self._outdated = outdated
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
         """Determine the offsets topic of each connector."""

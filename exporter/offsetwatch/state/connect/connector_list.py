@@ -31,6 +31,8 @@ ALTERNATION_RETURNS: Final = 3
 ALTERNATION_INTERVALS: Final = 3.0
 RECENT_INTERVALS: Final = 10.0  # who has not committed for so long is no witness any more
 CONFIGURATION_INTERVALS: Final = 10.0  # what was told of it that long ago may be another by now
+# Without any response. Workers that are away for an upgrade do not change a configuration.
+SILENCE_INTERVALS: Final = 60.0
 DELETED_MAX: Final = 10_000
 UNLISTED_CONNECTORS_MAX: Final = 1_000  # connectors that commit and were never listed
 
@@ -120,7 +122,7 @@ class _KnownConnector:
         if settings.configured and not self._is_configured_within(
             CONFIGURATION_INTERVALS * interval_s, now
         ):
-            settings = _drop_configuration(settings, entry.kind)
+            settings = drop_configuration(settings, entry.kind)
         if entry.state == UNKNOWN_STATE:
             self._miss_state(now)
             self._become(settings, self.connector)
@@ -155,7 +157,14 @@ class _KnownConnector:
         self.absence.unnamed = unnamed
         self.absence.see(commit, now)
         self._become(self._drop_copy_names(now, interval_s), self.connector)
+        self.expire(CONFIGURATION_INTERVALS * interval_s, now)
         self._miss_state(now)
+
+    def expire(self, duration_s: float, now: float) -> None:
+        """Drop a configuration that was read longer ago. A clock that was set back is no age."""
+        if self.connector.configured and abs(now - self.configured_at) > duration_s:
+            settings = drop_configuration(self.connector, self.connector.kind)
+            self._become(settings, self.connector)
 
     def _count_miss(self, now: float) -> None:
         if not self.stateless:
@@ -209,6 +218,7 @@ class ConnectorList:
     _absences: dict[str, _Absence] = field(default_factory=dict)
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
     _since: float | None = None
+    _answered_at: float = 0.0
     _listed: tuple[Connector, ...] = ()
     _deleted_at: dict[str, float] = field(default_factory=dict)
 
@@ -222,6 +232,7 @@ class ConnectorList:
                 own_id,
                 None if answer.kafka_cluster_id == own_id else answer.kafka_cluster_id,
             )
+        self._answered_at = now
         foreign = self._ids[1] is not None
         listed = {} if foreign else _collect_entries(answer)
         for name, entry in listed.items():
@@ -240,6 +251,30 @@ class ConnectorList:
         if not lost:
             self._drop_gone(witnesses, now, held_since={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
+        return self._list_known()
+
+    def expire(self, now: float) -> tuple[Connector, ...]:
+        """Drop configurations that no response has confirmed for SILENCE_INTERVALS.
+
+        Return the existing connectors by name; the same tuple if unchanged.
+        """
+        duration_s, connectors = SILENCE_INTERVALS * self.interval_s, self._listed
+        if abs(now - self._answered_at) <= duration_s:
+            return connectors
+        for known in self._known.values():
+            known.expire(duration_s, now)
+        if self._list_known() is not connectors and self.view is not None:
+            self.view = replace(self.view, without_configuration=self._without_configuration())
+        return self._listed
+
+    def _without_configuration(self) -> dict[str, float]:
+        return {
+            name: known.configured_at
+            for name, known in sorted(self._known.items())
+            if known.configured_at and not known.connector.configured
+        }
+
+    def _list_known(self) -> tuple[Connector, ...]:
         connectors = tuple(known.connector for _, known in sorted(self._known.items()))
         if len(connectors) != len(self._listed) or any(
             new is not old for new, old in zip(connectors, self._listed, strict=True)
@@ -346,11 +381,7 @@ class ConnectorList:
                     or known.connector.state == UNKNOWN_STATE
                 )
             ),
-            without_configuration={
-                name: known.configured_at
-                for name, known in sorted(self._known.items())
-                if known.absence is None and known.configured_at and not known.connector.configured
-            },
+            without_configuration=self._without_configuration(),
             unlisted=unlisted,
             deleted=frozenset(self._deleted_at.keys() - self._known.keys()),
             deleted_at=dict(self._deleted_at),
@@ -378,7 +409,7 @@ def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     return {name: _build_unknown_connector(name) for name in names} | listed
 
 
-def _drop_configuration(connector: Connector, kind: ConnectorKind) -> Connector:
+def drop_configuration(connector: Connector, kind: ConnectorKind) -> Connector:
     """Drop a configuration except for its offsets topic: the commits there are evidence.
 
     `kind` is the kind by its status, where a MirrorMaker connector is a source like any other.

@@ -132,29 +132,35 @@ class BrokerAddresses:
     """
 
     def __init__(self) -> None:
-        self._newest: dict[str, frozenset[str]] = {}
+        self._newest: dict[str, tuple[float, frozenset[str]]] = {}
         self._seen_at: dict[str, dict[str, float]] = {}
 
     def see(self, kafka: str, addresses: frozenset[str], now: float) -> None:
         """Record the broker addresses that a cluster reported."""
-        known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
-        self._newest[kafka] = addresses
+        known = self._seen_at.get(kafka, {})
+        self._newest[kafka] = now, addresses
         self._seen_at[kafka] = {
-            name: seen_at
-            for name, seen_at in known.items()
-            if 0 <= now - seen_at < BROKER_ADDRESS_TTL_S
-        }
+            name: seen_at for name, seen_at in known.items() if _is_known(seen_at, now)
+        } | dict.fromkeys(addresses, now)
 
-    def of(self, kafka: str) -> frozenset[str]:
+    def of(self, kafka: str, now: float) -> frozenset[str]:
         """Return the addresses of a cluster.
 
         An address that only its earlier responses had is left out if another cluster has it now.
         """
-        others = {
-            name for other, seen_at in self._newest.items() if other != kafka for name in seen_at
+        newest = {
+            name: addresses
+            for name, (read_at, addresses) in self._newest.items()
+            if _is_known(read_at, now)
         }
-        taken = others - self._newest.get(kafka, frozenset())
-        return frozenset(self._seen_at.get(kafka, {})) - taken
+        others = {address for name, theirs in newest.items() if name != kafka for address in theirs}
+        taken = others - newest.get(kafka, frozenset())
+        known = self._seen_at.get(kafka, {})
+        return frozenset(name for name, at in known.items() if _is_known(at, now)) - taken
+
+
+def _is_known(seen_at: float, now: float) -> bool:
+    return abs(now - seen_at) < BROKER_ADDRESS_TTL_S
 
 
 def find_cluster_at(

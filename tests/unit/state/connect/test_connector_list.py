@@ -20,6 +20,7 @@ from offsetwatch.state.connect.connector_list import (
     CONFIGURATION_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
+    SILENCE_INTERVALS,
     UNLISTED_CONNECTORS_MAX,
     ConnectorList,
 )
@@ -138,6 +139,41 @@ def test_a_configuration_that_is_not_reported_any_more_is_believed_for_ten_inter
     answers.answer(own, B)
     assert answers.shown == (own, B)
     assert answers.view.without_configuration == {}
+
+
+def test_the_configuration_of_an_unlisted_connector_is_believed_for_ten_intervals():
+    mm2 = replace(mirror("mm2"), dedicated_offsets_topic="own")
+    answers = known(mm2, B)
+    listed_at = answers.now
+    answers.statuses["mm2"] = "running"
+    answers.answer(B, times=60)
+    assert answers.now - listed_at == CONFIGURATION_INTERVALS * INTERVAL_S
+    assert answers.shown[1].mirror is not None
+    answers.answer(B)
+    shown = answers.shown[1]
+    assert (shown.kind, shown.mirror, shown.configured) == (ConnectorKind.MIRROR, None, False)
+    assert shown.dedicated_offsets_topic == "own"
+    assert answers.view.without_configuration == {"mm2": listed_at}
+    answers.answer(mm2, B)
+    assert answers.shown == (B, mm2)
+    assert answers.view.without_configuration == {}
+
+
+def test_configurations_are_believed_for_sixty_intervals_without_any_response():
+    answers = known(mirror("mm2"), B)
+    listed_at = answers.now
+    assert answers.list.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S) is answers.shown
+    aged = answers.list.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S + 1)
+    assert [(connector.name, connector.configured) for connector in aged] == [
+        ("b", False),
+        ("mm2", False),
+    ]
+    assert aged[1].mirror is None
+    assert answers.list.expire(listed_at + 86_400.0) is aged
+    assert answers.view.without_configuration == {"b": listed_at, "mm2": listed_at}
+    answers.answer(mirror("mm2"), B)
+    assert answers.shown == (B, mirror("mm2"))
+    assert answers.list.expire(answers.now - 600.0) is answers.shown  # the clock was set back
 
 
 @pytest.mark.parametrize("listed", [True, False])

@@ -228,7 +228,7 @@ def test_what_it_commits_after_an_assignment_was_read_is_shown_until_it_is_read_
     world.commit("mm2", orders(0), {"offset": 5})
     world.commit("mm2", orders(1), {"offset": 5})
     world.assigned(1)
-    world.now += 86_400
+    world.now += 3_000
     world.commit("mm2", orders(0), {"offset": 6})
     world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
     world.ends(bounds(100) | bounds(100, partition=1))

@@ -19,6 +19,7 @@ from offsetwatch.model.observations import ListingRecord, ListingTopicsFound
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, TopicPartition
 from offsetwatch.state.connect import topic_listing
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
+from offsetwatch.state.connect.connector_list import SILENCE_INTERVALS
 from offsetwatch.state.connect.topic_listing import Listing
 from tests.unit.state.worlds import FILE, World, mirror, orders
 
@@ -140,6 +141,20 @@ def test_a_list_once_read_serves_when_its_topic_cannot_be_read_any_more():
     world.commit("deleted", FILE, {"position": 1})
     world.tail_failed("denied", CONFIGS)
     assert with_offsets(world) == {"files"}
+
+
+def test_a_flow_is_known_for_an_hour_after_the_config_topic_was_last_read():
+    world = listing(ConnectorConfigured("mm2", MM2))
+    (flow,) = world.snapshot().topology.flows
+    read_at = world.now
+    world.now = read_at + SILENCE_INTERVALS * 60.0
+    assert world.snapshot().topology.flows == (flow,)
+    world.now += 1.0
+    assert world.snapshot().topology.flows == ()
+    add_records(world, ConnectorStatus("mm2", condition("running")))
+    assert world.snapshot().topology.flows == ()
+    world.tail(topic=CONFIGS)
+    assert world.snapshot().topology.flows == (flow,)
 
 
 def test_listing_topics_that_appear_later_are_used_from_then_on():

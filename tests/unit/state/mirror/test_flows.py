@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.observations import BrokerAddressesRead, LogBounds
+from offsetwatch.model.observations import BrokerAddressesRead, InputId, LogBounds
 from offsetwatch.model.topology import GROUP_NOT_KNOWN, KafkaTopic, TopicPartition
+from offsetwatch.state.connect.connector_list import SILENCE_INTERVALS
 from offsetwatch.state.mirror.flows import (
     build_mirror_flows,
     build_sink_groups,
@@ -13,7 +14,17 @@ from offsetwatch.state.mirror.flows import (
     merge_named_flows,
 )
 from tests.changed import replace
-from tests.unit.state.worlds import NOW, SYNCS, World, mirror, mirrors, orders, sink, source
+from tests.unit.state.worlds import (
+    NOW,
+    OFFSETS,
+    SYNCS,
+    World,
+    mirror,
+    mirrors,
+    orders,
+    sink,
+    source,
+)
 
 ADDRESSES = {"east": frozenset({"east:9092"}), "west": frozenset({"west:9092", "west:9093"})}
 
@@ -92,16 +103,45 @@ def test_an_address_that_another_clusters_broker_has_now_is_that_clusters():
 def test_the_address_of_a_broker_that_is_gone_is_known_for_a_day(after_s, upstream):
     world = mirrors(mirror(source_addresses=frozenset({"10.0.0.7:9092"})))
     world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
+    connectors = (mirror(source_addresses=frozenset({"10.0.0.7:9092"})),)
     world.now += after_s
-    assert world.snapshot().topology.flows[0].upstream == "west"  # while it does not answer
+    world.listed(*connectors)
+    assert world.snapshot().topology.flows[0].upstream == upstream  # while it does not answer
     world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092"})))
     assert world.snapshot().topology.flows[0].upstream == upstream
+
+
+def test_an_address_that_another_cluster_had_a_day_ago_is_not_that_clusters():
+    connectors = (mirror(source_addresses=frozenset({"10.0.0.7:9092"})),)
+    world = mirrors(*connectors)
+    world.see(BrokerAddressesRead("east", frozenset({"10.0.0.7:9092"})))
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
+    assert world.snapshot().topology.flows[0].upstream is None
+    world.now += 86_300.0
+    world.see(BrokerAddressesRead("west", frozenset({"10.0.0.7:9092"})))
+    world.now += 200.0  # east has not answered for longer than a day
+    world.listed(*connectors)
+    assert world.snapshot().topology.flows[0].upstream == "west"
+
+
+def test_a_flow_is_known_for_an_hour_after_connect_was_last_heard_of():
+    world = mirrors(mirror())
+    flow = world.snapshot().topology.flows[0]
+    world.now += SILENCE_INTERVALS * 60.0
+    assert world.snapshot().topology.flows == (flow,)
+    world.now += 1.0
+    assert world.snapshot().topology.flows == ()
+    (view,) = world.snapshot().lists
+    assert view.without_configuration == {"mm2": world.now - 1.0 - SILENCE_INTERVALS * 60.0}
+    world.listed(mirror())
+    assert world.snapshot().topology.flows == (flow,)
 
 
 def test_an_address_of_the_configuration_is_known_for_ever():
     world = mirrors(mirror(source_addresses=frozenset({"west:9092"})))
     world.see(BrokerAddressesRead("east", frozenset({"10.0.0.7:9092"})))
     world.now += 90_000.0
+    world.listed(mirror(source_addresses=frozenset({"west:9092"})))
     world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092"})))
     assert world.snapshot().topology.flows[0].upstream == "west"
 
@@ -165,6 +205,19 @@ def test_where_a_flow_that_begins_at_the_end_begins_is_not_known():
     for _ in range(2):
         world.ends(BOUNDS, partitions={"orders": 2})
     assert list_lags(world)[1] == (None, NOW)
+
+
+def test_what_was_committed_after_an_assignment_was_read_is_not_unassigned():
+    """Whoever tells what tasks were given may refuse to by now."""
+    world = copying()
+    world.now += 10
+    world.ends(BOUNDS, partitions={"orders": 3})
+    world.now += 600
+    world.commit("mm2", orders(1), {"offset": 40})
+    world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+    world.ends(BOUNDS, partitions={"orders": 3})
+    world.ends(BOUNDS, partitions={"orders": 3})
+    assert list_lags(world) == {0: (0, None), 1: (9, None), 2: (7, NOW + 10)}
 
 
 def test_what_a_task_is_given_is_unassigned_no_more():

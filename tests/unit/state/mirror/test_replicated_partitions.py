@@ -310,6 +310,7 @@ class Copying:
         reports, until = [], self.world.now + for_s
         while self.world.now < until:
             self.copied += 1
+            self.world.listed(mirror())
             self.world.synced(self.copied)
             reports.append(self.world.mirrored().uncommitted_since)
             for _ in range(round(every_s / 10)):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
+from offsetwatch.model.connectors import UNKNOWN_STATE
 from offsetwatch.model.findings import Evidence, EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
@@ -78,7 +79,9 @@ def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
             )
         stateless = {connector.connector for connector in view.without_state}
         for name, read_at in view.without_configuration.items():
-            if name not in stateless:
+            connector_view = context.index.connectors.get((view.connect_cluster, name))
+            listed = connector_view is not None and connector_view.state != UNKNOWN_STATE
+            if listed and name not in stateless:
                 yield context.found(
                     FindingName.CONNECTOR_STATE_MISSING,
                     Severity.WARNING,
