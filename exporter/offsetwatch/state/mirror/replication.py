@@ -429,8 +429,11 @@ class Replication:
             late = {
                 partition: since
                 for partition, since in unassigned.items()
-                if MirrorPartition(flow.source, *partition) in committed
-                or cluster.uncommitted(flow.connector, flow.source, partition)
+                if partition not in (copied or ())  # committed after the assignment was reported
+                and (
+                    MirrorPartition(flow.source, *partition) in committed
+                    or cluster.uncommitted(flow.connector, flow.source, partition)
+                )
             }
             partitions = build_replicated_partitions(
                 flow, committed, syncs, leads, self._now, not_ours, copied, late
