@@ -234,6 +234,11 @@ def find_dialect(partition: Fields | None, class_name: str) -> str:
     return resolve_dialect(detect_shape(partition).name, class_name)
 
 
+def list_class_names(dialect: Dialect) -> tuple[str, ...]:
+    """Return all names by which Connect takes the classes of a dialect."""
+    return tuple(name for name, own in _DIALECTS_BY_ALIAS.items() if own is dialect)
+
+
 def find_own_dialect(class_name: str) -> str | None:
     """Return the name of the dialect of a connector class; None if the class is not known."""
     own = _DIALECTS_BY_ALIAS.get(class_name.strip())

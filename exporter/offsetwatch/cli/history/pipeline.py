@@ -85,6 +85,11 @@ def run_pipeline(
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
         topic_ids=read_topic_ids(loaded, topics),
         beside=too,
+        classes={
+            (view.connect_cluster, view.name): view.class_name
+            for view in snapshot.connectors
+            if view.class_name
+        },
         source_ends=ends,
         cadence_s=loaded.history.cadence_s,
         refine_s=loaded.history.refine_s,

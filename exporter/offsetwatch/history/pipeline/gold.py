@@ -8,12 +8,13 @@ Each transform is DataFrame -> DataFrame and opens and closes with a select.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
+from offsetwatch.decode.dialects import MIRROR_SOURCE, list_class_names
 from offsetwatch.history.tables.offsets_topic_queries import EVIDENCE_RECORDS_MAX, find_keys_in_use
 from offsetwatch.history.tables.reader import convert_rows
 from offsetwatch.history.tables.schemas import (
@@ -34,7 +35,7 @@ _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 _VALUE_COLUMNS = ("source_offset", "pos", "error")
 _EVIDENCE_COLUMNS = (
     *(*SOURCE_COLUMN_NAMES, "key", "kpartition", "koffset", "kts"),
-    *("source_offset", "tombstone", "error"),
+    *("source_offset", "tombstone", "error", "class_name"),
 )
 _CHOICE_DDL = (
     "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
@@ -48,6 +49,7 @@ _CHOICE_SCHEMA = pa.schema(
         ("others", pa.int32()),
     ]
 )
+CLASSES_DDL = "connect_cluster STRING, connector STRING, class_name STRING"
 FLOWS_DDL = (
     "connect_cluster STRING, connector STRING, source STRING, target STRING, "
     "syncs_kafka STRING, syncs_topic STRING"
@@ -69,7 +71,9 @@ def select_before_cut(bronze: DataFrame, cut: DataFrame) -> DataFrame:
     )
 
 
-def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFrame:
+def compute_source_partitions(
+    records: DataFrame, topics: DataFrame, classes: DataFrame
+) -> DataFrame:
     """Return the record of every source partition that its task looks up, and its variants.
 
     `variants` counts other raw keys that hold an offset of the source partition.
@@ -79,15 +83,20 @@ def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFram
     topic: an offset of such a connector that only the cluster's own topic holds does not count
     (state/connect/connect_cluster.py).
 
+    `classes` has connect_cluster, connector, class_name, of connectors whose class is known.
+
     Connect finds an offset by the bytes of its key. Bytes that no worker writes are never looked
     up: they count as a variant until a tombstone deletes them.
     """
-    readable = _mark_used_records(records, topics)
+    readable = _mark_used_records(records, topics, classes)
     used = readable.where("used")
     effective = _select_effective_records(used.where("canonical"))
+    has_offset = sf.coalesce("source_offset", sf.lit("null")) != "null"
+    # Of a class that is not known an unreadable value may be the connector's own.
+    counts = (sf.col("key_form") != "ordered") | sf.col("class_name").isNull() | has_offset
     variants = (
         _select_newest(used.where(~sf.col("canonical")), *SOURCE_COLUMN_NAMES, "key")
-        .where(~sf.col("tombstone"))
+        .where(~sf.col("tombstone") & counts)
         .groupBy(*SOURCE_COLUMN_NAMES)
         .agg(sf.count("*").alias("variants"), sf.min("dialect").alias("variant_dialect"))
     )
@@ -112,12 +121,17 @@ def compute_source_partitions(records: DataFrame, topics: DataFrame) -> DataFram
     return whole.unionByName(_select_shadowed_partitions(readable, whole), allowMissingColumns=True)
 
 
-def _mark_used_records(records: DataFrame, topics: DataFrame) -> DataFrame:
+def _mark_used_records(records: DataFrame, topics: DataFrame, classes: DataFrame) -> DataFrame:
     """Return decoded records of offsets topics, marked by whether Connect reads them.
 
-    used      Connect reads this topic for the connector
-    shadow    Connect's shared topic, of a connector with a topic of its own
+    used        Connect reads this topic for the connector
+    shadow      Connect's shared topic, of a connector with a topic of its own
+    canonical   its tasks may look these bytes up: as in bronze, and of a class other than
+                MirrorMaker's MirrorMaker's fields in any order (decode/dialects.py, is_lookup_key)
     """
+    class_name = sf.trim("class_name")
+    in_any_order = (class_name != "") & ~class_name.isin(*list_class_names(MIRROR_SOURCE))
+    ordered = (sf.col("key_form") == "ordered") & sf.coalesce(in_any_order, sf.lit(False))
     own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
         {"kafka": "own_kafka", "topic": "own_topic"}
     )
@@ -135,11 +149,14 @@ def _mark_used_records(records: DataFrame, topics: DataFrame) -> DataFrame:
         records.where((sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull())
         .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
         .join(sf.broadcast(common), on=["connect_cluster"], how="left")
+        .join(sf.broadcast(classes), on=["connect_cluster", "connector"], how="left")
+        .withColumn("canonical", sf.col("canonical") | ordered)
         .select(
             *SOURCE_COLUMN_NAMES,
             *LOG_COLUMN_NAMES,
             *_MIRROR,
-            *("key", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
+            "class_name",
+            *("key", "key_form", "canonical", "koffset", "kts", "dialect", "source_offset", "pos"),
             *("tombstone", "error"),
             sf.when(has_own, in_own).otherwise(in_common).alias("used"),
             # A topic on a cluster that is not configured has no name here: nothing is known then.
@@ -227,7 +244,7 @@ def _choose_keys(records: pa.Table) -> pa.Table:
             "unsure": use.spelling is None,
             "others": len(use.unsure) if use.spelling is None else use.others,
         }
-        for identity, use in find_keys_in_use(rows).items()
+        for identity, use in find_keys_in_use(rows, rows[0]["class_name"] or "").items()
         if len(keys[identity]) > 1
     ]
     return pa.Table.from_pylist(key_columns, schema=_CHOICE_SCHEMA)
@@ -338,6 +355,11 @@ def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
         for topic in topology.offsets_topics
     ]
     return rows + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
+
+
+def build_class_rows(classes: Mapping[tuple[str, str], str]) -> list[tuple[str, str, str]]:
+    """Return rows of CLASSES_DDL, an input of `compute_source_partitions`."""
+    return [(*connector, class_name) for connector, class_name in sorted(classes.items())]
 
 
 def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:

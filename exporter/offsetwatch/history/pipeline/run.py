@@ -90,6 +90,7 @@ class PipelineSpec:
     topology        which topics to read, and how they belong together
     kafka           librdkafka client properties by the cluster names of the topology
     topic_ids       Kafka's id of every topic; "" where the broker is too old to have any
+    classes         the class of each connector, by Connect cluster and name, where it is known
     beside          topics that are recorded too, and are in no cut
     cadence_s       of a continuous run; a batch costs about a second of CPU, however small
     refine_s        how often a continuous run brings silver and gold up to date, if anything is
@@ -110,6 +111,7 @@ class PipelineSpec:
     master: str = "local[2]"
     heap: str = "1g"
     beside: tuple[AuxiliaryTopic, ...] = ()
+    classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     source_ends: SourceEndsQuery = tuple
 
 
@@ -363,7 +365,9 @@ class _Run:
         before = gold.select_before_cut(records, vector)
         topic_rows = gold.build_topic_rows(self._spec.topology)
         topics = self._spark.createDataFrame(topic_rows, GOLD_TOPICS.ddl())
-        partitions = gold.compute_source_partitions(before, topics).persist()
+        class_rows = gold.build_class_rows(self._spec.classes)
+        classes = self._spark.createDataFrame(class_rows, gold.CLASSES_DDL)
+        partitions = gold.compute_source_partitions(before, topics, classes).persist()
         try:
             _overwrite(gold.select_progress(partitions), base, GOLD_PROGRESS)
             syncs = gold.select_newest_syncs(before)

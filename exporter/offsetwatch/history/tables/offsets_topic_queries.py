@@ -55,15 +55,19 @@ Terms = list[tuple[str, str, Any]]
 """Comparisons that must all hold, in columns of a table."""
 
 
-def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
+def find_keys_in_use(
+    rows: Iterable[Mapping[str, Any]], class_name: str = ""
+) -> dict[str, SpellingInUse]:
     """Return for each source partition of one connector the raw key that its task looks up.
+
+    `class_name` is the connector's; "" where it is not known.
 
     Each row is a record of an offsets topic with key, source_offset, tombstone, error, kpartition,
     koffset, and kts in Unix seconds.
     """
     in_order = sorted(rows, key=itemgetter("kpartition", "koffset"))
     records = [record for row in in_order if (record := _build_record(row)) is not None]
-    spellings = collect_spellings(records)
+    spellings = collect_spellings(records, class_name)
     identities = {record.key.identity for record in records}
     return {identity: spellings.in_use(identity) for identity in identities}
 
