@@ -48,7 +48,7 @@ class Line:
     """A figure as printed, and whether it is what it has to be."""
 
     text: str
-    met: bool
+    is_passed: bool
 
 
 def starts(watcher: Watcher) -> tuple[float, float]:
@@ -186,7 +186,7 @@ def measure() -> list[Line]:
 def main() -> int:
     """Exit code 1 if something is not what it has to be."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    return 0 if all(line.met for line in measure()) else 1
+    return 0 if all(line.is_passed for line in measure()) else 1
 
 
 if __name__ == "__main__":

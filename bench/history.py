@@ -224,15 +224,15 @@ def main() -> int:
     parser.add_argument("--only", choices=("backfill", "latency"), help="one of the two parts")
     inputs = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
-    met = True
+    is_passed = True
     if inputs.only != "latency":
         ratio = measure(count=inputs.commits, sources=inputs.sources, rounds=inputs.rounds)
-        met = ratio >= RATIO_MIN
+        is_passed = ratio >= RATIO_MIN
     if inputs.only != "backfill":
         # In a process of its own, as two sessions of one process share a JVM.
         following = subprocess.run([sys.executable, "-m", "bench.latency"], check=False)
-        met = met and following.returncode == 0
-    return 0 if met else 1
+        is_passed = is_passed and following.returncode == 0
+    return 0 if is_passed else 1
 
 
 if __name__ == "__main__":

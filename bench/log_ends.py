@@ -161,15 +161,15 @@ def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
     poll, report = _poll(admin)
     refresh(poll, report, observed)  # connects, and learns who leads
     for _ in range(rounds):
-        for who, ask in (
+        for reader, ask in (
             ("bare", partial(bare, client, observed)),
             ("ours", partial(refresh, poll, report, observed)),
         ):
             with beside() as lateness:
                 began = time.perf_counter()
                 ask()
-                took[who].append(time.perf_counter() - began)
-            late[who] += lateness
+                took[reader].append(time.perf_counter() - began)
+            late[reader] += lateness
     return Result(
         partitions=partitions,
         refresh_s=statistics.median(took["ours"]),

@@ -44,7 +44,7 @@ FIRST = date(2026, 10, 1)
 DAY_S = 86_400
 BATCH_ROWS = 10_000  # as Spark hands them over
 ROUNDS = 5
-ASKED = 17  # the connector
+CONNECTOR_NUMBER = 17  # the connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def _ask(past: Past, moment: datetime) -> tuple[float, list[str], bool]:
         "connect: [{name: lab, kafka: east, url: 'http://127.0.0.1:1'}]\n"
         f"history: {{path: {json.dumps(str(past.base))}}}\n"
     )
-    name = f"mirror-{ASKED:02d}"
+    name = f"mirror-{CONNECTOR_NUMBER:02d}"
     command = [sys.executable, "-m", "offsetwatch", "history", "as-of", "--config", str(config)]
     command += ["--time", moment.isoformat(), "--connector", name, "--format", "kip199", "-v"]
     began = time.perf_counter()

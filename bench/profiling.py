@@ -40,7 +40,7 @@ SETTLE_S = 240.0  # as in edge.py
 REST_S = 60.0
 SCRAPES = 20
 RATE_HZ = 100
-TOLD = 14
+FUNCTIONS_SHOWN_MAX = 14
 SPY: Final = str(Path(sys.executable).with_name("py-spy"))
 
 _OURS = re.compile(r" \((offsetwatch/[^:)]*)")
@@ -60,7 +60,7 @@ _STEPS: Final = {
 
 
 @contextmanager
-def looked_at(pid: int, where: Path, *options: str) -> Iterator[None]:
+def sample_stacks(pid: int, where: Path, *options: str) -> Iterator[None]:
     """With py-spy, into a file of stacks and how often each was seen."""
     arguments = [SPY, "record", "--pid", str(pid), "--rate", str(RATE_HZ), "--format", "raw"]
     arguments += ["--function", "--output", str(where)]
@@ -103,14 +103,14 @@ def of_samples(text: str) -> Counter[str]:
     return counter
 
 
-def tell(title: str, cpu_s: float, counter: Counter[str]) -> None:
+def print_profile(title: str, cpu_s: float, counter: Counter[str]) -> None:
     """The largest shares."""
     print(f"\n{title}: {cpu_s:.1f} CPU-s")
-    for name, times in counter.most_common(TOLD):
+    for name, times in counter.most_common(FUNCTIONS_SHOWN_MAX):
         print(f"  {100 * times / counter.total():5.1f} %  {name}", flush=True)
 
 
-def edge(folder: Path) -> None:
+def profile_daemon(folder: Path) -> None:
     """A daemon with 100,000 source partitions: as it starts, at rest, and as it is scraped."""
     size = Size(files=FILES, file_connectors=CONNECTORS)
     with Lab(LabOptions(connectors=False)) as lab:
@@ -139,13 +139,13 @@ def _answers(watcher: Watcher) -> None:
 def _phase(title: str, watcher: Watcher, where: Path) -> Iterator[None]:
     before = cpu.tree_s(watcher.pid)
     # Of threads that wait it does not always know that they do.
-    with looked_at(watcher.pid, where, "--gil"):
+    with sample_stacks(watcher.pid, where, "--gil"):
         yield
         cpu_s = cpu.tree_s(watcher.pid) - before
     counter = of_stacks(where.read_text())
     without = max(0, round(cpu_s * RATE_HZ) - counter.total())
     counter["without the interpreter's lock: librdkafka, zlib"] = without
-    tell(title, cpu_s, counter)
+    print_profile(title, cpu_s, counter)
 
 
 def pipeline(folder: Path) -> None:
@@ -166,7 +166,7 @@ def pipeline(folder: Path) -> None:
             recorded = folder / "jvm.jfr"
             _jcmd(jvm, "JFR.start", "settings=profile", f"filename={recorded}", "name=profile")
             before = _costs(jvm)
-            with looked_at(jvm, folder / "workers", "--subprocesses"):
+            with sample_stacks(jvm, folder / "workers", "--subprocesses"):
                 decoded(environment, "bench", folder / "table")
                 jvm_s, workers_s = (
                     after - then for after, then in zip(_costs(jvm), before, strict=True)
@@ -178,9 +178,9 @@ def pipeline(folder: Path) -> None:
         text=True,
         check=True,
     ).stdout
-    tell(f"pipeline, {COMMITS:,} commits, the JVM", jvm_s, of_samples(printed))
+    print_profile(f"pipeline, {COMMITS:,} commits, the JVM", jvm_s, of_samples(printed))
     stacks = of_stacks((folder / "workers").read_text())
-    tell(f"pipeline, {COMMITS:,} commits, Python's workers", workers_s, stacks)
+    print_profile(f"pipeline, {COMMITS:,} commits, Python's workers", workers_s, stacks)
 
 
 def _costs(jvm: int) -> tuple[float, float]:
@@ -203,9 +203,9 @@ def _jcmd(jvm: int, *command: str) -> None:
 def main() -> None:
     """Both parts, or one of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("edge", "pipeline"))
+    parser.add_argument("--only", choices=("daemon", "pipeline"))
     only = parser.parse_args().only
-    for name, part in (("edge", edge), ("pipeline", pipeline)):
+    for name, part in (("daemon", profile_daemon), ("pipeline", pipeline)):
         if only in {None, name}:
             with tempfile.TemporaryDirectory(prefix="offsetwatch-profile-") as folder:
                 part(Path(folder))

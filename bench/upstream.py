@@ -50,7 +50,7 @@ PLAIN = 200  # partitions that the plain way is measured over; it has no reason 
 
 
 @dataclass
-class Site:
+class SourceCluster:
     """The daemon's state and clients, without its threads."""
 
     bootstrap: str
@@ -183,7 +183,7 @@ def measure() -> bool:
     total = TOPICS * PARTITIONS
     with Lab(LabOptions(connectors=False)) as lab:
         fill(lab)
-        cluster = Site(lab.west)
+        cluster = SourceCluster(lab.west)
         cluster.take((committed(0, cluster.clock.now()),))
         cluster.ends()  # connected
         ends = [timed(cluster.ends) for _ in range(ROUNDS_ENDS)]

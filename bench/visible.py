@@ -60,7 +60,7 @@ _LINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Scrape:
     """What one answer showed: when it had arrived, and the position of each source followed."""
 
     at: float
@@ -81,7 +81,7 @@ class Result:
     tick_s: float
 
     @property
-    def met(self) -> bool:
+    def is_passed(self) -> bool:
         """Is it as soon as it has to be, at the rate that was wanted?"""
         return (
             self.p99_s <= self.tick_s + EXTRA_S_MAX and self.rate_per_s >= RATE_SHARE * RATE_PER_S
@@ -167,9 +167,9 @@ def measure() -> Result:
         return _result(observed, document["commits"], cores, document["rate_per_s"], tick_s)
 
 
-def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> list[Seen]:
+def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> list[Scrape]:
     """What the client saw of the sources that are followed, until all of it should be visible."""
-    results: list[Seen] = []
+    results: list[Scrape] = []
     chance = random.Random(SEED)
     ends = math.inf
     while time.monotonic() < ends:
@@ -179,14 +179,14 @@ def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> list[Seen
         now = time.time()
         assert status == 200
         results.append(
-            Seen(now, {int(at): float(position) for at, position in _LINE.findall(body)})
+            Scrape(now, {int(at): float(position) for at, position in _LINE.findall(body)})
         )
         time.sleep(chance.uniform(*PAUSES_S))
     return results
 
 
 def _result(
-    sequence: Sequence[Seen],
+    sequence: Sequence[Scrape],
     report: Sequence[tuple[int, int, float]],
     cores: float,
     rate_per_s: float,
@@ -233,7 +233,7 @@ def main() -> int:
         return 0
     result = measure()
     print(result.line(), flush=True)
-    return 0 if result.met else 1
+    return 0 if result.is_passed else 1
 
 
 if __name__ == "__main__":

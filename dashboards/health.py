@@ -314,7 +314,7 @@ def _output() -> list[Panel]:
 def _processes() -> list[Panel]:
     instance = "{{instance}}"
 
-    def shown(name: str) -> list[Query]:
+    def build_queries(name: str) -> list[Query]:
         return [Query(HERE.scraped(name), instance)]
 
     cpu = f"rate({HERE.scraped('process_cpu_seconds_total')}[$__rate_interval])"
@@ -331,14 +331,14 @@ def _processes() -> list[Panel]:
             "Memory",
             "Resident memory of each exporter. Rising while the number of series does not: restart "
             "it, and keep its log.",
-            shown("process_resident_memory_bytes"),
+            build_queries("process_resident_memory_bytes"),
             unit="bytes",
         ),
         lines(
             "Scrape duration",
             "As Prometheus sees it. Near the scrape time-out samples are lost: scrape with "
             "compression, or bound the series.",
-            shown("scrape_duration_seconds"),
+            build_queries("scrape_duration_seconds"),
             unit="s",
             bad=Bad({10: "orange"}, runbooks=("OffsetwatchBlind",)),
         ),

@@ -105,7 +105,7 @@ class Source:
         return result
 
 
-def shown(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     """A number as people read it."""
     for scale, suffix in _SCALES.get(unit, ()):
         if abs(value) >= scale and value:
@@ -118,7 +118,7 @@ def legend(template: str, labels: Labels) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: labels.get(match[1], ""), template)
 
 
-def picture(board: Json, source: Source) -> str:
+def draw_board(board: Json, source: Source) -> str:
     """Draw a whole board, with its rows opened."""
     panels = list(_opened(board))
     bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
@@ -197,7 +197,7 @@ def _stat(panel: Json, source: Source, axes: Axes) -> None:
         words = legend(target["legendFormat"], labels)
         colour = _coloured(panel).get(words, COLOURS["gray"])
     else:
-        words = shown(value, config["defaults"]["unit"])
+        words = format_value(value, config["defaults"]["unit"])
         steps = config["defaults"]["thresholds"]["steps"]
         passed = [
             step["color"] for step in steps if step["value"] is None or value >= step["value"]
@@ -223,7 +223,7 @@ def _table(panel: Json, source: Source, axes: Axes) -> None:
         for labels, number in source.instant(target["expr"]):
             row = rows.setdefault(tuple(sorted(labels.items())), dict(labels))
             if name is not None:
-                row[name] = shown(number, units[name])
+                row[name] = format_value(number, units[name])
     if not rows:
         _nothing(axes)
         return
@@ -260,7 +260,7 @@ def _lines(panel: Json, source: Source, axes: Axes) -> None:
         return
     defaults, colours = panel["fieldConfig"]["defaults"], _coloured(panel)
     values = [value for _, points in series for _, value in points]
-    newest = [shown(points[-1][1], defaults["unit"]) for _, points in series]
+    newest = [format_value(points[-1][1], defaults["unit"]) for _, points in series]
     stacked = "stacking" in defaults["custom"]
     if stacked:
         series, values = _stacked(series)
@@ -269,7 +269,7 @@ def _lines(panel: Json, source: Source, axes: Axes) -> None:
     plot = _add_plot(axes, 58, 26, 24 + 14 * legends, source)
     ticks = (low, (low + high) / 2, high)
     plot.set(ylim=(low, high), yticks=ticks)
-    plot.set_yticklabels([shown(tick, defaults["unit"]) for tick in ticks])
+    plot.set_yticklabels([format_value(tick, defaults["unit"]) for tick in ticks])
     plot.grid(axis="y", color="#e5e5e5")
     for step in defaults.get("thresholds", {}).get("steps", ())[1:]:
         if low <= step["value"] <= high:
@@ -389,7 +389,9 @@ def main(arguments: Sequence[str]) -> int:
     with httpx.Client(trust_env=False, timeout=60) as client:
         source = Source(inputs.prometheus, inputs.at, inputs.minutes * 60, chosen, client)
         for name, board in BOARDS.items():
-            (inputs.folder / f"{name}.svg").write_text(picture(board(), source), encoding="utf-8")
+            (inputs.folder / f"{name}.svg").write_text(
+                draw_board(board(), source), encoding="utf-8"
+            )
     return 0
 
 

@@ -61,7 +61,7 @@ def board() -> Json:
             Row("Replicas and commands", [*_replicas(), _commands()]),
             Row("Findings and plans", _plans()),
             Row("Guards", _guards()),
-            Row("Requests to the control listener", _asked()),
+            Row("Requests to the control listener", _build_request_panels()),
         ],
     )
 
@@ -270,7 +270,7 @@ def _guards() -> list[Panel]:
     ]
 
 
-def _asked() -> list[Panel]:
+def _build_request_panels() -> list[Panel]:
     return [
         lines(
             "Alerts received",

@@ -31,7 +31,7 @@ def installed(name: str, package: str, version: str) -> Path:
     def fill(folder: Path) -> None:
         _go(["install", f"-ldflags={SMALL}", f"{package}@{version}"], into=folder)
 
-    return _kept(name, version, fill)
+    return _cache(name, version, fill)
 
 
 def built_from_a_module_of_ours(
@@ -54,7 +54,7 @@ def built_from_a_module_of_ours(
                 ["build", f"-ldflags={SMALL} {flags}", "-o", str(folder / name), package], path=path
             )
 
-    return _kept(name, version, fill)
+    return _cache(name, version, fill)
 
 
 def module_folder(module: str, version: str) -> Path:
@@ -63,7 +63,7 @@ def module_folder(module: str, version: str) -> Path:
     return Path(json.loads(report)["Dir"])
 
 
-def _kept(name: str, version: str, fill: Callable[[Path], None]) -> Path:
+def _cache(name: str, version: str, fill: Callable[[Path], None]) -> Path:
     folder = cache_directory() / "go" / f"{name}-{version}"
     publish(folder, fill, lock=LOCK)
     return folder / name

@@ -46,7 +46,7 @@ RATE_PER_S = 50.0
 DOCS = Path(__file__).parents[2] / "docs"
 NAME = "lag-while-stalled"
 # A daemon that asks often, as it may on a machine of its own: what is shown is how exact it is.
-RHYTHM = "tick_s: 0.2\nends_s: 1.0\n"
+INTERVALS = "tick_s: 0.2\nends_s: 1.0\n"
 
 # Told apart without colour too: by width and by dashes. Chosen for people who see few colours.
 LINES: tuple[tuple[int, str, dict[str, Any]], ...] = (
@@ -63,7 +63,7 @@ LINES: tuple[tuple[int, str, dict[str, Any]], ...] = (
     ),
 )
 
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Moment:
 
     since: float
     at: float
-    place: Place
+    partition: PartitionKey
     product: float | None
     jmx: float | None
 
@@ -106,12 +106,12 @@ def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Mom
     return results
 
 
-def lag_seconds(product: Product) -> dict[Place, float]:
+def lag_seconds(product: Product) -> dict[PartitionKey, float]:
     """What the product says now."""
     return _samples(product, "mm2_replication_lag_seconds")
 
 
-def pause_mirror(lab: Lab, product: Product) -> dict[Place, float]:
+def pause_mirror(lab: Lab, product: Product) -> dict[PartitionKey, float]:
     """
     Pause MirrorMaker under the load that there is, and wait until it has committed all it copied,
     and the product has read what waits after that.
@@ -133,11 +133,11 @@ def pause_mirror(lab: Lab, product: Product) -> dict[Place, float]:
     }
 
 
-def committed(lab: Lab) -> dict[Place, int]:
+def committed(lab: Lab) -> dict[PartitionKey, int]:
     """What REST says once no flush changes it any more; until then it names copied records."""
     counts, since = replicated(lab), time.monotonic()
 
-    def lasts() -> dict[Place, int]:
+    def lasts() -> dict[PartitionKey, int]:
         nonlocal counts, since
         now = replicated(lab)
         if now != counts:
@@ -149,7 +149,7 @@ def committed(lab: Lab) -> dict[Place, int]:
     return until("the last commit of a paused connector", lasts, timeout_s=KNOWN_S_MAX)
 
 
-def replicated(lab: Lab) -> dict[Place, int]:
+def replicated(lab: Lab) -> dict[PartitionKey, int]:
     """MirrorMaker's offsets, as Connect's REST API gives them."""
     return {
         (offset["partition"]["topic"], int(offset["partition"]["partition"])): int(
@@ -159,12 +159,12 @@ def replicated(lab: Lab) -> dict[Place, int]:
     }
 
 
-def apart(moments: Sequence[Moment], oldest: Mapping[Place, float]) -> float:
+def apart(moments: Sequence[Moment], oldest: Mapping[PartitionKey, float]) -> float:
     """Tell by how many seconds the product differs from the records' own ages at most."""
     silent = [moment for moment in moments if moment.product is None]
     if silent or not moments:
         raise LabError(f"no mm2_replication_lag_seconds: {silent[:3]}")
-    return max(_difference_s(moment, oldest[moment.place]) for moment in moments)
+    return max(_difference_s(moment, oldest[moment.partition]) for moment in moments)
 
 
 def _difference_s(moment: Moment, oldest: float) -> float:
@@ -176,9 +176,9 @@ def _difference_s(moment: Moment, oldest: float) -> float:
 
 def frozen(moments: Sequence[Moment]) -> bool:
     """Did JMX say something of every partition, and always the same?"""
-    messages: dict[Place, set[float | None]] = {}
+    messages: dict[PartitionKey, set[float | None]] = {}
     for moment in moments:
-        messages.setdefault(moment.place, set()).add(moment.jmx)
+        messages.setdefault(moment.partition, set()).add(moment.jmx)
     return bool(messages) and all(len(item) == 1 and None not in item for item in messages.values())
 
 
@@ -193,7 +193,7 @@ def _all_wait(product: Product) -> None:
         raise NotYet(f"caught up: {states}")
 
 
-def _samples(product: Product, name: str) -> dict[Place, float]:
+def _samples(product: Product, name: str) -> dict[PartitionKey, float]:
     return {
         (sample.labels["topic"], int(sample.labels["partition"])): sample.value
         for family in text_string_to_metric_families(product.metrics())
@@ -204,12 +204,12 @@ def _samples(product: Product, name: str) -> dict[Place, float]:
     }
 
 
-def _loaded(locations: Iterable[Place]) -> set[Place]:
+def _loaded(locations: Iterable[PartitionKey]) -> set[PartitionKey]:
     """Those of topics that the load goes to: in others nothing may wait."""
     return {location for location in locations if location[0] in TOPICS}
 
 
-def first_record(lab: Lab, location: Place, offset: int) -> WrittenRecord:
+def first_record(lab: Lab, location: PartitionKey, offset: int) -> WrittenRecord:
     """What a client of our own is given first at or after this offset."""
     reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
     try:
@@ -232,7 +232,7 @@ def main() -> int:
     parser.add_argument("--draw", action="store_true", help="the picture and its figures, in docs/")
     inputs = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Lab() as lab:
-        product = Product(lab, directory=Path(folder), port=free_port(), extra=RHYTHM)
+        product = Product(lab, directory=Path(folder), port=free_port(), extra=INTERVALS)
         try:
             product.start_daemon()
             with Load(lab, rate_per_s=RATE_PER_S), MirrorLatency(lab.pids["connect-1"]) as latency:
@@ -259,10 +259,10 @@ def _some(product: Product) -> None:
         raise NotYet(f"{lag_seconds(product)}")
 
 
-def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: float) -> None:
+def draw(moments: Sequence[Moment], oldest: Mapping[PartitionKey, float], paused_at: float) -> None:
     """One partition's figures, and the picture of them."""
     lowest = min(oldest)
-    own = [moment for moment in moments if moment.place == lowest]
+    own = [moment for moment in moments if moment.partition == lowest]
     rows = [
         (
             moment.at - paused_at,

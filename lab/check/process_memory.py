@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-LOOK_S = 1.0
+POLL_S = 1.0
 JOIN_S_MAX = 20.0
 MIB = 1024 * 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 # Of a life shorter than this nothing is said: it is still reading for the first time.
-LIFE_SAMPLES_MIN = 120
+SAMPLES_MIN = 120
 # Python gives memory back in arenas, and malloc keeps one for each thread that met a large answer.
 RSS_GROWTH_MAX = 0.10
 RSS_NOISE_BYTES = 8 * MIB
@@ -66,7 +66,7 @@ class ProcessLifetime:
     @property
     def judged(self) -> bool:
         """Is it long enough to say anything of it?"""
-        return len(self.samples) >= LIFE_SAMPLES_MIN
+        return len(self.samples) >= SAMPLES_MIN
 
     def grown(self) -> list[str]:
         """
@@ -120,7 +120,7 @@ class MemoryRecorder:
     """Looks at one process after the other, in a thread of its own; `lives` is for after stop()."""
 
     def __init__(self, pid: Callable[[], int | None], clock: Callable[[], float]) -> None:
-        self.lives: list[ProcessLifetime] = []
+        self.processes: list[ProcessLifetime] = []
         self._pid = pid
         self._clock = clock
         self._ended = threading.Event()
@@ -137,14 +137,14 @@ class MemoryRecorder:
             self._thread.join(JOIN_S_MAX)
 
     def _run(self) -> None:
-        while not self._ended.wait(LOOK_S):
+        while not self._ended.wait(POLL_S):
             pid = self._pid()
             result = None if pid is None else vitals(pid, self._clock())
             if pid is None or result is None:
                 continue
-            if not self.lives or self.lives[-1].pid != pid:
-                self.lives.append(ProcessLifetime(pid))
-            self.lives[-1].samples.append(result)
+            if not self.processes or self.processes[-1].pid != pid:
+                self.processes.append(ProcessLifetime(pid))
+            self.processes[-1].samples.append(result)
 
 
 def vitals(pid: int, moment: float) -> Vitals | None:

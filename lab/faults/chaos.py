@@ -63,7 +63,7 @@ class Report:
     outcome: verdicts.Verdicts = field(default_factory=verdicts.Verdicts)
     confirmed: int = 0
     """How many offsets of Connect's REST API agreed with what the daemon was held against."""
-    lives: list[ProcessLifetime] = field(default_factory=list)
+    processes: list[ProcessLifetime] = field(default_factory=list)
     lost_records: int = 0
     """Of the load, that no broker took; nothing the daemon could help."""
     unsound: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Report:
     @property
     def grown(self) -> list[str]:
         """Which process took more and more."""
-        return [line for incarnation in self.lives for line in incarnation.grown()]
+        return [line for incarnation in self.processes for line in incarnation.grown()]
 
     def lines(self) -> Iterator[str]:
         """For people."""
@@ -92,7 +92,9 @@ class Report:
         yield f"compared {self.compared}: {counts(self.outcome.compared)}"
         oldest = {kind: f"{age:.1f} s" for kind, age in sorted(self.outcome.oldest.items())}
         yield f"oldest value shown: {counts(oldest)}"
-        yield from (f"memory and descriptors over {incarnation.line}" for incarnation in self.lives)
+        yield from (
+            f"memory and descriptors over {incarnation.line}" for incarnation in self.processes
+        )
         yield f"wrong {len(self.outcome.wrong)}"
         yield from (f"  {line}" for line in self.outcome.wrong[:20])
         yield from (f"grown: {line}" for line in self.grown)
@@ -145,7 +147,7 @@ def observed(
             watch.stop()
         witnesses.east.catch_up()
         witnesses.west.catch_up()
-    report.lives, report.lost_records = watch.lives, load.lost
+    report.processes, report.lost_records = watch.processes, load.lost
     _judge(report, environment, sampler, witnesses)
     return report
 

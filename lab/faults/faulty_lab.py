@@ -72,11 +72,11 @@ class Arena:
         self.clock.set(ahead_s)
 
 
-def config(way_east: str, way_west: str, connect: str) -> str:
+def config(east_address: str, west_address: str, connect: str) -> str:
     """Clusters and Connect, for a daemon that goes by these ways."""
     return CONFIG.format(
-        east=way_east,
-        west=way_west,
+        east=east_address,
+        west=west_address,
         connect=connect,
         syncs=SYNCS,
         mirror=MM2_SOURCE,
@@ -97,7 +97,7 @@ def arena(name: str, *, remedy: Mapping[str, object] | None = None) -> Iterator[
     ways = {name: BrokerRoute(free_port(), free_port()) for name in BROKERS}
     more = "" if remedy is None else f"remedy: {json.dumps(remedy)}\n"
     with ExitStack() as stack:
-        relays = {name: stack.enter_context(relay(*way)) for name, way in ways.items()}
+        relays = {name: stack.enter_context(relay(*route)) for name, route in ways.items()}
         options = LabOptions(workers=2, ways=ways)
         lab, directory = stack.enter_context(seeded_kills.lab_and_folder(name, options))
         disk = stack.enter_context(small_disk(directory / "disk"))

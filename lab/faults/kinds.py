@@ -30,12 +30,12 @@ LONG_EVERY = 12
 LONG_S = (22.0, 35.0)
 ALIVE_S = (0.5, 3.0)
 # A daemon that is killed begins anew, and what grows slowly is only seen in one that lives.
-DECKS_OF_A_LIFE = 4
+DECKS_PER_PROCESS = 4
 
 # A worker that is silent for longer than its session is taken for lost.
 SESSION_S = 6.0
-STORM_NAMES = 4
-STORM_PAUSE_S = 0.3
+MASS_NAMES = 4
+MASS_PAUSE_S = 0.3
 ANY_PATH = ".*"
 HUGE_BYTES = (50 * 1024 * 1024, 30 * 1024 * 1024)
 STEPS_S = (5.0, -5.0, -20.0, 3600.0, -3600.0, 86_400.0 * 400, -86_400.0 * 400)
@@ -48,7 +48,7 @@ class Kind(StrEnum):
     WORKER = "worker killed"
     DAEMON = "daemon killed"
     APART = "brokers cut off"
-    STORM = "connectors by the dozen"
+    MASS_CREATION = "connectors by the dozen"
     SILENT = "worker stopped"
     SLOW = "Connect slow"
     ERROR = "Connect 500"
@@ -76,7 +76,7 @@ def schedule(seed: int, rounds: int) -> tuple[Round, ...]:
     chance = random.Random(seed)
     results: list[Round] = []
     for number in itertools.count():
-        deck = [kind for kind in Kind if kind is not Kind.DAEMON or number % DECKS_OF_A_LIFE == 0]
+        deck = [kind for kind in Kind if kind is not Kind.DAEMON or number % DECKS_PER_PROCESS == 0]
         chance.shuffle(deck)
         results += [_drawn(kind, chance) for kind in deck]
         if len(results) >= rounds:
@@ -98,7 +98,7 @@ def strike(arena: Arena, fault_round: Round) -> None:
     """Begin, hold and end it. The pauses are drawn, not awaited: what must hold holds at whatever
     moment they end.
     """
-    if fault_round.kind is Kind.STORM:
+    if fault_round.kind is Kind.MASS_CREATION:
         _create_and_delete(arena, fault_round.held_s)
         return
     with FAULTS[fault_round.kind](arena, fault_round.choice):
@@ -216,7 +216,7 @@ def _clock(arena: Arena, choice: float) -> Iterator[None]:
 @contextmanager
 def _disk(arena: Arena, choice: float) -> Iterator[None]:
     """With something to write down: a sink that fails is an incident, and belongs in a journal."""
-    name = f"failing-{int(choice * STORM_NAMES)}"
+    name = f"failing-{int(choice * MASS_NAMES)}"
     arena.disk.fill(arena.product.daemon_pid)
     arena.lab.create(name, connector_configs.failing_sink(arena.lab.directory / f"{name}.out"))
     yield
@@ -229,18 +229,18 @@ def _create_and_delete(arena: Arena, held_s: float) -> None:
     lab, ends = arena.lab, time.monotonic() + held_s
     there: list[str] = []
     for number in itertools.count():
-        name = f"storm-{number % STORM_NAMES}"
+        name = f"storm-{number % MASS_NAMES}"
         path = lab.directory / f"{name}.txt"
         path.touch()
         make = connector_configs.file_sink if number % 2 else connector_configs.file_source
         lab.create(name, make(path))
         there.append(name)
-        if len(there) == STORM_NAMES or time.monotonic() >= ends:
+        if len(there) == MASS_NAMES or time.monotonic() >= ends:
             while there:
                 lab.delete(there.pop())
             if time.monotonic() >= ends:
                 return
-        time.sleep(STORM_PAUSE_S)
+        time.sleep(MASS_PAUSE_S)
 
 
 FAULTS: Mapping[Kind, Callable[[Arena, float], AbstractContextManager[None]]] = {

@@ -28,7 +28,7 @@ from lab.processes.ports import LOOPBACK
 UPSTREAM_S_MAX = 120.0
 # Longer than whoever holds a request back waits for anything.
 HELD_S_MAX = 900.0
-LOOK_S = 0.05
+POLL_S = 0.05
 TRICKLE_BYTES = 16
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Of one connection between two neighbours, and so not to be handed on.
@@ -149,7 +149,7 @@ class Recorder:
         self._weather: Trouble | None = None
         self._server = _Server(self, tls)
         serve = self._server.serve_forever
-        self._thread = threading.Thread(target=serve, args=(LOOK_S,), daemon=True)
+        self._thread = threading.Thread(target=serve, args=(POLL_S,), daemon=True)
         self.url = f"{self._upstream.scheme}://{LOOPBACK}:{self._server.server_port}"
         """To be configured in place of the worker's."""
 

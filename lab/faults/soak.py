@@ -41,7 +41,7 @@ REMEDY: Final[Mapping[str, object]] = {**SHORTENED, "mode": "propose", "stop_on"
 # How Connect calls the group of a sink, and keeps it when the sink is deleted.
 SINK_GROUP: Final = "connect-"
 ANSWER_S_MAX: Final = 30.0
-LOOK_S: Final = 2.0
+POLL_S: Final = 2.0
 
 Things = frozenset[str]
 
@@ -62,7 +62,9 @@ class Report:
     @property
     def risen(self) -> list[str]:
         """Of which process memory rises by more than noise."""
-        results = [incarnation.risen() for incarnation in self.served.lives if incarnation.judged]
+        results = [
+            incarnation.risen() for incarnation in self.served.processes if incarnation.judged
+        ]
         return [rise.line for rise in results if rise.rise_bytes > rise.noise_bytes]
 
     def lines(self) -> Iterator[str]:
@@ -70,7 +72,7 @@ class Report:
         yield f"{self.minutes:.0f} minutes"
         yield from self.served.lines()
         yield from (
-            incarnation.risen().line for incarnation in self.served.lives if incarnation.judged
+            incarnation.risen().line for incarnation in self.served.processes if incarnation.judged
         )
         yield (
             f"the daemon asked for {self.changes} changes, "
@@ -83,7 +85,7 @@ class Report:
     @property
     def sound(self) -> bool:
         """Nothing wrong, nothing rises, nothing is left; and something was done meanwhile."""
-        alone = len(self.served.lives) == 1
+        alone = len(self.served.processes) == 1
         clean = not self.risen and not self.leftovers
         return self.served.sound and alone and clean and self.changes > 0
 
@@ -112,7 +114,7 @@ def _through(environment: Arena, report: chaos.Report, seed: int, ends: float) -
         with _restless(environment.lab, number):
             until_calm = time.monotonic() + chance.uniform(*CALM_S)
             while time.monotonic() < until_calm:
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
                 _approve(environment.product)
         if time.monotonic() >= ends:
             return
@@ -132,7 +134,7 @@ def _approve(product: Product) -> None:
     report = JournalReader(product.state)
     report.refresh()
     for plan in report.plans.values():
-        if plan.stands == journal_reader.WAITS:
+        if plan.status == journal_reader.WAITS:
             with suppress(LabError):  # it may have been taken back just now
                 verb = ("plan", "approve", plan.plan_id, "--yes", "--no-wait")
                 product.cli(*verb, "--because", "looked at it")

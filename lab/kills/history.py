@@ -53,7 +53,7 @@ RATE_PER_S: Final = 60.0
 BATCH_RECORDS: Final = 60
 OUTAGE_EVERY: Final = 10
 BATCH_S_MAX: Final = 180.0
-LOOK_EVERY_S: Final = 0.002
+POLL_S: Final = 0.002
 BUG: Final = "this is a bug"
 AT_START, IN_BATCH, AT_WRITE = "while starting", "in a batch", "as a batch was written"
 # How often each, and of which span the seed draws how long the pipeline is left alone before.
@@ -311,7 +311,7 @@ def _await(product: Product, what: str, holds: Callable[[], bool]) -> None:
     while product.pipeline_running and not holds():
         if time.monotonic() > deadline:
             raise LabError(f"{what}: not within {BATCH_S_MAX:.0f} s\n{product.evidence()}")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
 
 
 # ---- judgement ----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Plan:
     connector: str
     action: str
     steps: list[dict[str, Any]]
-    stands: str = WAITS
+    status: str = WAITS
     index: int = 0
     is_requested: bool = False
     undoing: bool = False
@@ -71,14 +71,14 @@ class JournalReader:
 
     def running(self) -> Plan | None:
         """The plan that is between its beginning and its end."""
-        return next((plan for plan in self.plans.values() if plan.stands == OPEN), None)
+        return next((plan for plan in self.plans.values() if plan.status == OPEN), None)
 
     def of(self, connector: str, *statuses: str) -> Iterator[Plan]:
         """The plans of a connector that stand so."""
         return (
             plan
             for plan in self.plans.values()
-            if (plan.connector, plan.stands in statuses) == (connector, True)
+            if (plan.connector, plan.status in statuses) == (connector, True)
         )
 
     def _rows(self) -> list[tuple[int, str, bytes]]:
@@ -107,15 +107,15 @@ class JournalReader:
         if answer is None:
             return
         if kind == "approved":
-            answer.stands = APPROVED
+            answer.status = APPROVED
         elif kind in ("rejected", "lapsed"):
-            answer.stands = GONE
+            answer.status = GONE
         elif kind in ("opened", "resumed"):
-            answer.stands, answer.taken = OPEN, answer.taken + 1
+            answer.status, answer.taken = OPEN, answer.taken + 1
         elif kind == "parked":
-            answer.stands = PARKED
+            answer.status = PARKED
         elif kind == "ended":
-            answer.stands, answer.ending = ENDED, record["ending"]
+            answer.status, answer.ending = ENDED, record["ending"]
         else:
             _step(answer, record)
         if record.get("said"):

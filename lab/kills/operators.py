@@ -86,7 +86,7 @@ class Operator:
     def _see_to(self, key: str, poisoned: Poisoned) -> None:
         name = poisoned.connector
         for plan in self._journal.of(name, journal_reader.PARKED, journal_reader.ENDED):
-            if plan.stands == journal_reader.PARKED or plan.ending == INEFFECTIVE:
+            if plan.status == journal_reader.PARKED or plan.ending == INEFFECTIVE:
                 self._decide(plan)
         if any(self._journal.of(name, journal_reader.OPEN, journal_reader.APPROVED)):
             return
@@ -111,7 +111,7 @@ class Operator:
         if plan.plan_id in self.helped:
             return
         self.helped[plan.plan_id] = f"{plan.connector}, {plan.plan_id}: {plan.said[-1]}"
-        if plan.stands == journal_reader.PARKED:
+        if plan.status == journal_reader.PARKED:
             with suppress(LabError):  # it says by its exit status that it did not succeed
                 self._product.cli("plan", "recover", plan.plan_id, timeout_s=RECOVER_S_MAX)
         self._verb("breaker", "ack", f"lab/{plan.connector}")

@@ -45,7 +45,7 @@ WEIGHTS: Final = (2, 3, 2, 1, 1, 2, 2, 2)
 # The most that a kill comes after the step: within its settling, its probation, or its requests.
 AFTER_S: Final = (8.0, 8.0, 8.0, 3.0, 3.0, 3.0, 3.0, 3.0)
 AT_ONCE_S: Final = 0.15
-LOOK_S: Final = 0.005
+POLL_S: Final = 0.005
 COMES_S_MAX: Final = 300.0
 SETTLED_S_MAX: Final = 600.0
 
@@ -219,7 +219,7 @@ class _Arena:
             plan = self._moment(kill)
             self._slay(kill.victim)
             self._journal.refresh()
-            under_way = plan.stands == journal_reader.OPEN
+            under_way = plan.status == journal_reader.OPEN
             if under_way:
                 self._kill_counts[plan.plan_id] += 1
                 self._taken[plan.plan_id] = plan.taken + (kill.victim == DAEMON)
@@ -241,7 +241,7 @@ class _Arena:
             plan = self._within(kill)
             if plan is None:
                 raise NotYet(
-                    str([(item.plan_id, item.stands) for item in self._journal.plans.values()])
+                    str([(item.plan_id, item.status) for item in self._journal.plans.values()])
                 )
             return plan
 
@@ -263,7 +263,7 @@ class _Arena:
             plan = self._journal.running()
             if plan is not None and self._there(plan, kill):
                 return plan
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         return None
 
     def _there(self, plan: Plan, kill: Kill) -> bool:
@@ -290,7 +290,7 @@ class _Arena:
         if self._person.broken is not None:
             raise LabError(f"the person: {self._person.broken}")
         self._journal.refresh()
-        plans = [plan for plan in self._journal.plans.values() if plan.stands in _AT_WORK]
+        plans = [plan for plan in self._journal.plans.values() if plan.status in _AT_WORK]
         if plans:
             raise NotYet(str([(plan.connector, plan.phase, plan.said[-1:]) for plan in plans]))
         for poisoned in self._person.poisoned.values():

@@ -156,7 +156,7 @@ def test_a_line_that_leads_to_a_board_has_the_labels_that_it_takes_along(prometh
 def test_a_board_can_be_drawn_from_its_answers(prometheus, name):
     chosen = {"connect_cluster": "lab", "connector": "files", "source": "west", "target": "east"}
     source = pictures.Source(prometheus.url, prometheus.at, 600, chosen, prometheus.client)
-    drawn = pictures.picture(BOARDS[name], source)
+    drawn = pictures.draw_board(BOARDS[name], source)
     words = {
         element.text for element in ET.fromstring(drawn).iter() if element.tag.endswith("text")
     }
@@ -193,7 +193,7 @@ def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
     ],
 )
 def test_a_number_is_drawn_as_operators_read_it(value, unit, answer):
-    assert pictures.shown(value, unit) == answer
+    assert pictures.format_value(value, unit) == answer
 
 
 def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):

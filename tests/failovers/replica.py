@@ -47,7 +47,7 @@ SESSION_S = 1.0
 # for not made after the other: what lies between covers the way, as 30 s and 120 s do in earnest.
 STALE_S, DOUBT_S = 1.0, 6.0
 LIMITS = EngineLimits(step_s=60.0, doubt_s=DOUBT_S, ack_s=DOUBT_S, attempts=100)
-LOOK_S = 0.05
+POLL_S = 0.05
 PARTITION = f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
 
 
@@ -141,7 +141,7 @@ class Actor:
                 if not self._executor.recover() and not self._begin():
                     with suppress(ClientError):
                         self._propose()
-                time.sleep(LOOK_S)
+                time.sleep(POLL_S)
 
     def _begin(self) -> bool:
         for plan_id, plan in self._ledger.fleet.approved().items():
@@ -226,7 +226,7 @@ def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: st
         if term is not None:
             with suppress(NotLeader):
                 Actor(name, Path(folder), cluster, PLANTS[plant](term)).act()
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     sys.exit(1)
 
 

@@ -26,7 +26,7 @@ from tests.real.daemon_series import becomes
 # Connect's flush interval in these labs is a second, so three of these are three flushes and more.
 INTERVAL_S = 3.0
 LASTS_LONGER_S_MAX = 60.0
-LOOK_S = 0.2
+POLL_S = 0.2
 VISIBLE_S_MAX = 120.0
 CLEARED_S_MAX = 120.0
 MATTERS = ("critical", "warning")
@@ -62,7 +62,7 @@ class Lookout:
 
     def _run(self) -> None:
         with httpx.Client(trust_env=False, timeout=5.0) as client:
-            while not self._ended.wait(LOOK_S):
+            while not self._ended.wait(POLL_S):
                 try:
                     answer = client.get(self._url)
                 except httpx.TransportError:

@@ -58,7 +58,7 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
             assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
             assert lag_while_stalled.frozen(moments)
             for location in MIRRORED:
-                first, *_, last = (moment for moment in moments if moment.place == location)
+                first, *_, last = (moment for moment in moments if moment.partition == location)
                 assert last.product > first.product
             # Stopped altogether MirrorMaker has nothing to say any more, and the lag goes on.
             lab.stop_connector(MM2_SOURCE)

@@ -14,7 +14,7 @@ from offsetwatch.state.snapshot import (
 from tests.changed import replace
 
 INTERVAL_S = 60.0
-LOOK_S = 5.0
+POLL_S = 5.0
 BEGAN = 1_800_000_000.0
 MM2 = ("lab", "mm2")
 WHERE = (*MM2, "orders", 0)
@@ -88,7 +88,7 @@ class ObservedRewinds:
         self.rests: dict[tuple[str, str], float] = {}
 
     def observe(
-        self, *mirrors: MirrorPartitionView, after_s: float = LOOK_S, **changes
+        self, *mirrors: MirrorPartitionView, after_s: float = POLL_S, **changes
     ) -> RewindTracker:
         if mirrors:
             changes["mirror_partitions"] = mirrors
@@ -100,7 +100,7 @@ class ObservedRewinds:
     def now(self) -> float:
         return self.snapshot.at
 
-    def fall(self, *names: str, cluster: str = "lab", after_s: float = LOOK_S) -> RewindTracker:
+    def fall(self, *names: str, cluster: str = "lab", after_s: float = POLL_S) -> RewindTracker:
         """These connectors go back once more."""
         were = self.snapshot.source_partitions
         known = {(partition.connect_cluster, partition.connector) for partition in were}

@@ -23,7 +23,7 @@ from tests.unit.state.worlds import World, source
 
 INTERVAL_S = 60.0
 SETTINGS = JudgeSettings(interval_s=INTERVAL_S)
-LOOK_S = INTERVAL_S / EVALUATIONS_PER_INTERVAL
+POLL_S = INTERVAL_S / EVALUATIONS_PER_INTERVAL
 STATUS = KafkaTopic("east", "connect-status")
 BAD = "org.example.Bad in Files.poll"
 
@@ -41,7 +41,7 @@ class Play:
 
     def evaluate(self) -> tuple[Finding, ...]:
         """The next one, with every input read a moment ago but those that are blind."""
-        self.world.now += LOOK_S
+        self.world.now += POLL_S
         for view in self.world.snapshot().inputs:
             if view.id not in self.blind and view.up:
                 self.world.reads(view.id)

@@ -505,7 +505,7 @@ def test_a_state_that_is_new_to_us_is_reckoned_with():
 def test_what_is_usual_gives_way_with_its_connector():
     world = listed(source("a", tasks=()), source("b", tasks=()), series_max=1)
     baselines = BaselinesView(valid=True, of={("lab", "a"): BASELINE, ("lab", "b"): BASELINE})
-    world.book._usual._view = baselines
+    world.book._baselines._view = baselines
     snapshot = world.snapshot()
     assert snapshot.left_out_of(SeriesGroup.CONNECTORS) == {("lab", "a"), ("lab", "b")}
     assert named(snapshot, "expected_commit_interval_seconds") == set()

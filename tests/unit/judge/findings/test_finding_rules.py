@@ -389,7 +389,7 @@ def add_baseline(play: Play, **changes: Any) -> None:
         lag=((10.0, 20.0, 50.0),) * HOURS,
     )
     of = {("lab", "mm2"): replace_struct(baseline, **changes)}
-    play.more["usual"] = BaselinesView(valid=True, of=of)
+    play.more["baselines"] = BaselinesView(valid=True, of=of)
 
 
 def a_flow_has_more_to_copy_than_ever(*, log_end: int = 301, **changes: Any) -> Play:
@@ -575,7 +575,7 @@ def late_source(**usual_values: Any) -> Play:
         quantiles=(0.5, 0.9, 0.99),
         **{"pause_s": None, **usual_values},
     )
-    play.more["usual"] = BaselinesView(valid=True, of={("lab", "wal"): usual})
+    play.more["baselines"] = BaselinesView(valid=True, of={("lab", "wal"): usual})
     ends = count(600, 10)
     play.run(5, each=lambda: ended(play, next(ends)))
     return play

@@ -38,7 +38,7 @@ from tests.unit.judge.findings.test_finding_rules import (
 from tests.unit.judge.register_runs import (
     BAD,
     INTERVAL_S,
-    LOOK_S,
+    POLL_S,
     SETTINGS,
     STATUS,
     Play,
@@ -105,9 +105,9 @@ def test_a_clock_that_was_set_back_leaves_no_finding_of_the_future():
 def test_rules_are_queried_twelve_times_an_interval_and_not_at_every_tick():
     play = filed()
     play.world.listed(failed())
-    play.world.now += LOOK_S / 2
+    play.world.now += POLL_S / 2
     assert play.register.found(play.snapshot()) == ()
-    play.world.now += LOOK_S / 2
+    play.world.now += POLL_S / 2
     assert [finding.name for finding in play.register.found(play.snapshot())] == [
         FindingName.TASK_FAILED
     ]

@@ -24,8 +24,8 @@ from tests.unit.judge.observed_rewinds import (
     BEGAN,
     FLOW,
     INTERVAL_S,
-    LOOK_S,
     MM2,
+    POLL_S,
     WHERE,
     ObservedRewinds,
     again,
@@ -181,19 +181,19 @@ def test_an_operator_is_waited_for_until_three_intervals_after_the_resume():
 
 def test_an_operator_is_waited_for_while_it_is_rewound_and_others_who_rest_or_are_rewound_are_not():
     observed = observe_first()
-    observed.rests = {("lab", "a"): observed.now + LOOK_S, ("lab", "b"): inf}
+    observed.rests = {("lab", "a"): observed.now + POLL_S, ("lab", "b"): inf}
     judged = tuple(
         Judgement(Scope.CONNECTOR, "lab", name, "", Verdict.REWOUND, 6, "so it is", BEGAN)
         for name in "ac"
     )
-    observed.fall("a", after_s=LOOK_S)
+    observed.fall("a", after_s=POLL_S)
     observed.observe(after_s=9 * INTERVAL_S, judgements=judged)
     assert observed.falls.meant == {("lab", "a"): observed.now}
 
 
 def test_what_was_meant_in_a_future_that_a_clock_left_is_not():
     observed = observe_first()
-    observed.rests = {("lab", "a"): observed.now + LOOK_S}
+    observed.rests = {("lab", "a"): observed.now + POLL_S}
     observed.fall("a")
     observed.observe(after_s=-1.0)
     assert observed.falls.meant == {}
@@ -208,7 +208,7 @@ def test_a_reset_is_an_operators_if_its_connector_rested_less_than_an_interval_a
     observed.observe()
     observed.rests = {MM2: BEGAN - 600}
     observed.observe(after_s=0.0)
-    observed.observe(after_s=ago_s - LOOK_S)
+    observed.observe(after_s=ago_s - POLL_S)
     reset(observed)
     assert set(observed.falls.meant) == ({MM2} if meant else set())
 
@@ -486,7 +486,7 @@ def test_a_second_copy_is_over_when_it_is_as_far_again_or_at_the_end(changes, do
     began = observed.now
     recopy = observed.observe(copied(60, **changes)).recopies[WHERE]
     assert (recopy.at, recopy.done_at) == (began, observed.now if done else None)
-    ended = recopy.done_at or observed.now + LOOK_S
+    ended = recopy.done_at or observed.now + POLL_S
     for lag in (1, 0):
         assert observed.observe(copied(180, lag=lag)).recopies[WHERE].done_at == ended
 
@@ -613,7 +613,7 @@ def test_what_an_operator_altered_is_not_copied_again_by_any_clock(skew_s):
 def test_it_is_unclear_for_an_interval_whether_it_copies_again():
     observed = ObservedRewinds()
     observed.observe(copied(100))
-    moment, falls = observed.now + LOOK_S, observed.observe(copied(10))
+    moment, falls = observed.now + POLL_S, observed.observe(copied(10))
     assert falls.unclear(moment, INTERVAL_S) == {MM2}
     assert falls.unclear(moment + 59, INTERVAL_S) == falls.unclear(moment - 59, INTERVAL_S) == {MM2}
     assert falls.unclear(moment + 60, INTERVAL_S) == falls.unclear(moment - 60, INTERVAL_S) == set()
@@ -671,14 +671,14 @@ def test_where_partitions_stood_that_are_gone_is_forgotten_once_it_is_too_much(
 def test_what_is_under_way_is_remembered():
     observed = observe_first()
     observed.fall("a", "b", "c")
-    observed.rests = {("lab", "d"): observed.now + LOOK_S}
+    observed.rests = {("lab", "d"): observed.now + POLL_S}
     observed.fall("d")
     observed.observe(copied(100))
     rewind = observed.observe(copied(10)).remembered()
     assert rewind == RewindState(
         recopies=(Recopy(WHERE, 100, 10, observed.now),),
-        shared=(SharedRewind("lab", ("a", "b", "c"), observed.now - 3 * LOOK_S),),
-        meant=((("lab", "d"), observed.now - 2 * LOOK_S),),
+        shared=(SharedRewind("lab", ("a", "b", "c"), observed.now - 3 * POLL_S),),
+        meant=((("lab", "d"), observed.now - 2 * POLL_S),),
     )
     other = RewindTracker()
     other.recall(rewind)

@@ -216,7 +216,7 @@ def test_patience_with_what_rests_begins_again_and_its_failures_are_over():
 def test_patience_with_what_is_not_copied_any_more_begins_again():
     case = build_verdict_case(build_window(text='{"offset":9}'), source=REMNANT)
     assert case is not None
-    assert (case.blind, case.headed, case.copied) == (None, True, False)
+    assert (case.unavailable, case.headed, case.copied) == (None, True, False)
     assert (case.still_s, case.waiting_s) == (0.0, None)
 
 
@@ -298,7 +298,7 @@ NO_UPSTREAM = build_visibility(flows=(replace(FLOW, upstream=None),))
 def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
     case = build_verdict_case(build_window(), of=of, **view)
     assert case is not None
-    assert (case.blind, case.before) == (unavailable, Verdict.SLOW)
+    assert (case.unavailable, case.before) == (unavailable, Verdict.SLOW)
 
 
 @pytest.mark.parametrize(
@@ -316,13 +316,13 @@ def test_what_is_hidden_is_reported_with_what_hides_it(view, of, unavailable):
 def test_without_a_log_end_to_query_it_is_judged_by_its_moves(view, of):
     case = build_verdict_case(of=of, **view)
     assert case is not None
-    assert (case.blind, case.headed, case.copied) == (None, False, True)
+    assert (case.unavailable, case.headed, case.copied) == (None, False, True)
 
 
 def test_a_sink_whose_log_end_was_never_read_is_not_hidden_by_that():
     case = build_verdict_case(build_window(end=None, lag=None), read=sunk(log_end=None))
     assert case is not None
-    assert (case.blind, case.headed) == (None, False)
+    assert (case.unavailable, case.headed) == (None, False)
 
 
 @pytest.mark.parametrize("ready", [True, False])
@@ -333,4 +333,4 @@ def test_what_no_poll_sees_is_gone_or_hidden(ready):
     assert (case is None) is ready
     assert (one.hidden is None) is ready
     if case is not None:
-        assert (case.blind, case.patience_s) == (one.hidden, 180.0)
+        assert (case.unavailable, case.patience_s) == (one.hidden, 180.0)

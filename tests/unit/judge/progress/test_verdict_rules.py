@@ -42,7 +42,7 @@ LATE = {"why": FAILED, "moved_s": LONG + 1, "still_s": LONG, "why_s": LONG}
 WATCHED = {"watched_s": OBSERVED_ENOUGH_S, "moved_s": LONG + 1, "longest_s": 10.0}
 
 TABLE = [
-    (1, UNKNOWN, "an input is blind", STUCK._replace(blind="tail x tells nothing")),
+    (1, UNKNOWN, "an input is blind", STUCK._replace(unavailable="tail x tells nothing")),
     (1, UNKNOWN, "stuck, and REST is blind", STUCK._replace(unavailable_states="connect_rest x")),
     (
         1,
@@ -50,7 +50,7 @@ TABLE = [
         "was stalled, without a head, and REST is blind",
         QUIET._replace(before=STALLED, unavailable_states="connect_rest x"),
     ),
-    (2, PAUSED, "paused, and an input is blind", STUCK._replace(blind="x", rests="paused")),
+    (2, PAUSED, "paused, and an input is blind", STUCK._replace(unavailable="x", rests="paused")),
     (2, PAUSED, "paused with work waiting", STUCK._replace(rests="paused")),
     (2, PAUSED, "paused without a head", QUIET._replace(rests="paused")),
     (23, STOPPED, "stopped with work waiting", STUCK._replace(rests="stopped")),

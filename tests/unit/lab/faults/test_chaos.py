@@ -140,7 +140,7 @@ def test_one_number_chooses_among_any(choice: float, chosen: str):
 
 
 def test_every_kind_can_be_done():
-    assert set(Kind) == {*faults.FAULTS, Kind.STORM}
+    assert set(Kind) == {*faults.FAULTS, Kind.MASS_CREATION}
 
 
 def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
@@ -154,7 +154,7 @@ def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
         assert not report.sound
         assert "a sentence" in "\n".join(report.lines())
         result.clear()
-    report.lives.append(lived([100] * 100 + [150] * 100))
+    report.processes.append(lived([100] * 100 + [150] * 100))
     assert not report.sound
     assert "grown: process 1" in "\n".join(report.lines())
 

@@ -39,7 +39,7 @@ def noisy(offset: int) -> float:
 )
 def test_memory_that_rises_by_more_than_noise(rss_mib: Callable[[int], float], *, rises: bool):
     report = sound()
-    report.served.lives = [lived(rss_mib)]
+    report.served.processes = [lived(rss_mib)]
     assert bool(report.risen) == rises
     assert any(line.startswith("rises: ") for line in report.lines()) == rises
 
@@ -47,7 +47,7 @@ def test_memory_that_rises_by_more_than_noise(rss_mib: Callable[[int], float], *
 def sound() -> soak.Report:
     report = soak.Report(chaos.Report(seed=1, commit="abc"), minutes=20, changes=1)
     report.served.outcome.compared["lag"] = chaos.COMPARED_MIN
-    report.served.lives = [lived(lambda _: 100)]
+    report.served.processes = [lived(lambda _: 100)]
     assert report.sound
     return report
 
@@ -59,7 +59,7 @@ def sound() -> soak.Report:
         pytest.param(lambda item: item.served.outcome.wrong.append("a lag"), id="a wrong value"),
         pytest.param(lambda item: item.served.unrecovered.append("a tail"), id="not recovered"),
         pytest.param(
-            lambda item: item.served.lives.append(ProcessLifetime(2)), id="another process"
+            lambda item: item.served.processes.append(ProcessLifetime(2)), id="another process"
         ),
         pytest.param(lambda item: setattr(item, "changes", 0), id="nothing was done"),
     ],

@@ -15,7 +15,7 @@ from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.findings.test_finding_rules import add_baseline
-from tests.unit.judge.register_runs import INTERVAL_S, LOOK_S, Play
+from tests.unit.judge.register_runs import INTERVAL_S, POLL_S, Play
 from tests.unit.state.worlds import mirrors, orders
 
 REPORTED_S = REPORT_INTERVALS * INTERVAL_S
@@ -85,7 +85,7 @@ def test_retention_is_reported_of_the_partition_that_it_reaches_first():
 
 
 def lost(play: Play, *, first: int = 50, last: int = 74, partition: int = 0, **more) -> Loss:
-    fields = {"cause": "retention", "at": play.world.now + LOOK_S, **more}
+    fields = {"cause": "retention", "at": play.world.now + POLL_S, **more}
     return Loss(
         "lab",
         "mm2",
@@ -124,7 +124,7 @@ def test_losses_are_summed_by_cause_and_the_largest_is_reported_first():
 )
 def test_a_loss_is_reported_for_three_intervals(age_s, report):
     play = flow({})
-    play.more["losses"] = (lost(play, at=play.world.now + LOOK_S - age_s),)
+    play.more["losses"] = (lost(play, at=play.world.now + POLL_S - age_s),)
     play.evaluate()
     assert ("mm2_records_lost" in play.names()) is report
 
@@ -151,7 +151,7 @@ def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
 
 def recreated(play: Play, age_s: float = 0.0, connector: str = "mm2", **ids) -> TopicRecreation:
     fields = {"before": "id-1", "after": "id-2", **ids}
-    moment = play.world.now + LOOK_S - age_s
+    moment = play.world.now + POLL_S - age_s
     return TopicRecreation(
         "lab", connector, "west", "east", "orders", 2, moment, fields["before"], fields["after"]
     )
@@ -258,7 +258,7 @@ def test_what_is_copied_again_is_reported_with_where_it_was_the_largest_part_fir
     for number in far:
         play.world.commit("mm2", orders(number), None)
     play.run(0.2)
-    began = play.world.now + LOOK_S
+    began = play.world.now + POLL_S
     for number in far:
         play.world.commit("mm2", orders(number), {"offset": 10})
     play.world.ends(ends)
@@ -291,7 +291,7 @@ def test_what_is_copied_again_is_one_trouble_of_a_flow_whatever_its_topics():
 def test_what_is_copied_of_a_topic_that_is_known_to_be_another_by_the_same_look_is_no_second_copy():
     play = flow({"committed": 49, "committed_at": 0.0})
     (view,) = play.world.snapshot().mirror_partitions
-    play.more["recreations"] = (recreated(play, age_s=LOOK_S),)
+    play.more["recreations"] = (recreated(play, age_s=POLL_S),)
     again = replace(view, committed=9, committed_at=play.world.now + 1)
     play.more["mirror_partitions"] = (again,)
     play.run(1.2)
