@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from offsetwatch.clients.http.client import VALUES_MAX, has_too_many_values
+from offsetwatch.clients.http.bodies import VALUES_MAX, has_too_many_values
 from offsetwatch.decode.java.pattern import JavaPattern
 from offsetwatch.decode.json_text import replace_lone_surrogates
 from offsetwatch.decode.rest_answers import (

@@ -28,7 +28,6 @@ from offsetwatch.cli.remote.read_client import (
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
-from offsetwatch.daemon import state_dir
 from offsetwatch.errors import AccessDenied, ClientError, ConfigError, MalformedResponse
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import (
@@ -39,11 +38,11 @@ from offsetwatch.model.observations import (
     SOURCE_END,
     TAIL,
 )
-from offsetwatch.serve.documents.status import UnreadInput
-from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.serve.documents.types import UnreadInput
 
 if TYPE_CHECKING:
     from offsetwatch.cli.common.own_inspection import OwnInspection
+    from offsetwatch.state.snapshot import Snapshot
 
 # --- clusters that could not be read -------------------------------------------------------------
 
@@ -322,12 +321,16 @@ def open_document(
         return
     loaded = reading.required()
     remaining_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
-    from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients, which take longest to load
+    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients, which take longest to load
+        describe_own_source,
+        inspect_clusters,
+    )
 
     with inspect_clusters(loaded, remaining_s) as inspection:
         if inspection.empty:
             raise inspection.failure()
-        body, by = make(inspection.snapshot), _describe_own_source(loaded)
+        body = make(inspection.snapshot)
+        by = describe_own_source(loaded)
         yield SourcedDocument(body, by, inspection.unread, loaded, inspection)
 
 
@@ -400,14 +403,3 @@ def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
         there.add(head.connect_cluster)
     knows = head.ready is not False or bool(head.judgements)
     return old_s <= STALE_S and knows and there <= {cluster.name for cluster in config.connect}
-
-
-def _describe_own_source(config: Config) -> str:
-    folder = Path(config.state_dir)
-    if state_dir.read_document(folder, "judge") is not None:
-        return f"this command, from the clusters and from the state of a daemon in {folder}"
-    where = ReadListener(config).where
-    return (
-        f"this command alone: no daemon answers on {where}, and none left its state in {folder}. "
-        "A verdict needs three intervals of watching"
-    )

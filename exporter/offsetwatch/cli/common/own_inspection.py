@@ -24,8 +24,10 @@ from offsetwatch.cli.common.document_source import (
     collect_unread_clusters,
     find_awaited_clusters,
 )
+from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.parallel import record_remaining_threads
+from offsetwatch.cli.remote.read_client import find_daemon_address
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Config, Connect
@@ -183,6 +185,7 @@ def _inspect_clusters(
     partly: bool = False,
     needed_by: ConnectorKey | None = None,
 ) -> Iterator[OwnInspection]:
+    configure_logging("error", "console")
     deadline = time.monotonic() + timeout_s
     probe = ReachabilityProbe(config)
     reduced, without = _drop_silent_rest(config, probe, deadline) if partly else (config, {})
@@ -332,3 +335,15 @@ def _wait_for_state_changes(
         if any(history.connect_cluster == cluster for history in monitor.snapshot.histories):
             return
         time.sleep(CATCH_UP_TICK_S)
+
+
+def describe_own_source(config: Config) -> str:
+    """Return what an own inspection read, for people."""
+    folder = Path(config.state_dir)
+    if state_dir.read_document(folder, "judge") is not None:
+        return f"this command, from the clusters and from the state of a daemon in {folder}"
+    where = find_daemon_address(config)
+    return (
+        f"this command alone: no daemon answers on {where}, and none left its state in {folder}. "
+        "A verdict needs three intervals of watching"
+    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,25 +21,21 @@ from offsetwatch.cli.common.document_source import (
     open_document,
     read_daemon_document,
 )
-from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.remote.read_client import find_daemon_address, request_document
-from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
     ConfigError,
-    MalformedResponse,
     NoReadableCluster,
     TargetUnreachable,
 )
 from offsetwatch.formatting import format_count
-from offsetwatch.ingest import connect_rest
-from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import (
+    Connector,
     compute_urgency,
     find_worst_state,
     format_condition,
@@ -50,17 +45,23 @@ from offsetwatch.model.findings import FINDINGS_MAX, Evidence, Scope, Severity, 
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.model.source_ends import SourceEndSample
-from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import FindingRow, FindingsDocument, JudgementRow
-from offsetwatch.serve.documents.status import UnreadInput, encode_status
-from offsetwatch.serve.documents.types import GroupRow, SourceEndRow
+from offsetwatch.serve.documents.types import (
+    ExplainedJudgement,
+    FlowGroupRow,
+    GroupRow,
+    SourceEndRow,
+    UnreadInput,
+)
 from offsetwatch.toolbox.suggestions import suggest_name
+
+if TYPE_CHECKING:
+    from offsetwatch.state.snapshot import Snapshot
 
 # Beyond them a person reads nothing in an incident, and drawing thousands of rows takes seconds.
 FINDINGS_PRINTED_MAX: Final = 30
 ROWS_MAX: Final = 60
 NONE_READ: Final = "none in what was read"
-OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
 HEALTH_S: Final = 5.0
 OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 
@@ -204,13 +205,18 @@ class StatusDocument(FindingsDocument, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+def _encode_status(snapshot: Snapshot) -> bytes:
+    from offsetwatch.serve.documents.status import encode_status  # noqa: PLC0415 - the state too
+
+    return encode_status(snapshot)
+
+
 def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     """Print what is wrong, then everything known; name what could not be read.
 
     Raises ResponseTimeout if nothing could be read.
     """
-    configure_logging("error", "console")
-    with open_document(reading, "/api/v1/status", encode_status) as document:
+    with open_document(reading, "/api/v1/status", _encode_status) as document:
         status = document.decode(StatusDocument)
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(document.body, type=dict[str, msgspec.Raw])
@@ -329,9 +335,9 @@ def _print_tables(status: StatusDocument, empty: str) -> None:
     print_rows(
         "group",
         "Failover",
-        ("cluster", *api.FAILOVER_HEADINGS),
+        ("cluster", *FAILOVER_HEADINGS),
         (
-            (flow.connect_cluster, *api.format_failover_row({"flow": flow.aliases, **group}))
+            (flow.connect_cluster, *format_failover_row({"flow": flow.aliases, **group}))
             for flow in flows
             for group in flow.groups
         ),
@@ -358,6 +364,36 @@ def _print_tables(status: StatusDocument, empty: str) -> None:
             for row in rows
             for partition in row.sink_partitions
         ),
+    )
+
+
+FAILOVER_HEADINGS = (
+    "flow",
+    "group",
+    "topic",
+    "partition#",
+    "upstream#",
+    "best#",
+    "starts at#",
+    "by",
+    "reads again#",
+    "skips#",
+)
+
+
+def format_failover_row(view: FlowGroupRow) -> tuple[object, ...]:
+    """Return the cells under FAILOVER_HEADINGS of a row that `build_connector_group_rows` built."""
+    return (
+        view["flow"],
+        view["group"],
+        view["topic"],
+        view["partition"],
+        view["upstream"],
+        view["best"],
+        view["landing"],
+        view["landing_from"],
+        view["reread_records"],
+        view["skip_records"],
     )
 
 
@@ -446,14 +482,16 @@ def _read_states(
         )
     loaded = reading.required()
     connects = [connect for connect in loaded.connect if connect.worker_urls]
+    from offsetwatch.cli.inspect.rest_answers import list_connectors  # noqa: PLC0415 - clients
+
     rows = []
     failed: dict[str, ClientError] = {}
-    requests = [(connect.name, partial(_list_connectors, connect)) for connect in connects]
+    requests = [(connect.name, partial(list_connectors, connect)) for connect in connects]
     for cluster, answered in ask_all(requests, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
-            rows += answered
+            rows += (_build_connector_row(cluster, connector) for connector in answered)
     inputs = (UnreadInput(CONNECT_REST, name, None, str(exc)) for name, exc in failed.items())
     missing = collect_unread_clusters(inputs, (), config=loaded)
     if len(failed) == len(connects) > 0:
@@ -463,33 +501,16 @@ def _read_states(
     return rows, "Connect itself, just now", missing
 
 
-def _list_connectors(connect: config.Connect) -> tuple[ConnectorRow, ...]:
-    with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
-        return tuple(
-            ConnectorRow(
-                connect_cluster=connect.name,
-                name=connector.name,
-                kind=connector.kind.value,
-                class_name=connector.class_name,
-                version=connector.version,
-                state=connector.state,
-                tasks=tuple(_TaskRow(task.number, task.state) for task in connector.tasks),
-            )
-            for connector in connect_rest.list_connectors(reader)
-        )
-
-
-def read_rest_offsets(
-    connect: config.Connect, connector: str
-) -> tuple[tuple[tuple[str, str | None], ...], MalformedResponse | None]:
-    """Return the offsets that Connect would hand to a task now, and an error for malformed entries.
-
-    An offset is (source partition, offset or None), both as JSON.
-    """
-    with closing(reader_of(connect, OFFSETS_TIMEOUT_S)) as reader:
-        return connect_rest.parse_readable_offsets(
-            connect.name, connector, reader.offsets(connector)
-        )
+def _build_connector_row(cluster: str, connector: Connector) -> ConnectorRow:
+    return ConnectorRow(
+        connect_cluster=cluster,
+        name=connector.name,
+        kind=connector.kind.value,
+        class_name=connector.class_name,
+        version=connector.version,
+        state=connector.state,
+        tasks=tuple(_TaskRow(task.number, task.state) for task in connector.tasks),
+    )
 
 
 def check_health(config_path: Path) -> int:
@@ -557,7 +578,7 @@ def format_evidence(evidence: Evidence) -> str:
     return "; ".join(map(format_item, evidence))
 
 
-def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
+def print_verdicts(judgements: Sequence[ExplainedJudgement], by: str) -> None:
     """Print the verdicts of one connector, with the rule and the evidence of each."""
     output.print_columns(
         f"Verdicts, by {by}",
@@ -571,8 +592,8 @@ def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
             "evidence": lambda judgement: format_evidence(judgement.evidence),
         },
     )
-    rules = sorted({judgement.rule for judgement in judgements if judgement.rule in RULE_TEXTS})
-    output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in rules))
+    rules = {judgement.rule: judgement.law for judgement in judgements if judgement.law}
+    output.print_table("Rules", ("",), ((text,) for _, text in sorted(rules.items())))
 
 
 def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:

@@ -29,9 +29,11 @@ from offsetwatch.cli.offsets.export import (
     take_document_options,
 )
 from offsetwatch.cli.offsets.offset_store import (
-    OffsetStoreOptions,
     load_optional_config,
     open_offset_store,
+)
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
     take_store_options,
 )
 from offsetwatch.errors import (

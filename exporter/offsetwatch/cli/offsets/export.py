@@ -6,7 +6,6 @@ Results go to standard output, and notes to standard error.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 import msgspec
@@ -22,9 +21,12 @@ import msgspec
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.live_output import iterate_with_progress
 from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.offsets.offset_rows import OffsetRow, parse_names
 from offsetwatch.cli.offsets.offset_store import (
-    OffsetStoreOptions,
     open_offset_store,
+)
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
     take_store_options,
 )
 from offsetwatch.errors import (
@@ -37,7 +39,6 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Order
-from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import Change, compute_differences
 from offsetwatch.toolbox.documents import (
@@ -74,14 +75,6 @@ class DocumentOptions:
         return self.document is None or str(self.document) == "-"
 
 
-def parse_names(connectors: str | None) -> frozenset[str] | None:
-    r"""Return names separated by commas; a comma in a name is written as `\,`."""
-    if connectors is None:
-        return None
-    parts = re.split(r"(?<!\\),", connectors)
-    return frozenset(part.replace("\\,", ",") for part in parts) - {""}
-
-
 def _parse_renames(
     option: str, key: tuple[str, ...], *, empty: bool = False
 ) -> tuple[tuple[str, str], ...]:
@@ -102,44 +95,6 @@ def take_document_options(options: dict[str, Any]) -> DocumentOptions:
         connectors=parse_names(options.pop("connectors", None)),
         rename=_parse_renames("--rename", options.pop("rename", ())),
         rename_alias=_parse_renames("--rename-alias", options.pop("rename_alias", ()), empty=True),
-    )
-
-
-class OffsetRow(NamedTuple):
-    """An offset of a connector.
-
-    kind      source or sink
-    source    the input that it was read from: storage, rest, topic or group
-    """
-
-    store: str
-    connector: str
-    kind: str
-    pair: PartitionOffset
-    source: str
-
-
-def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -> None:
-    """Print the offsets as a table, or as a document by store."""
-    document: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}  # store -> connector -> pairs
-    for row in rows:
-        entries = document.setdefault(row.store, {}).setdefault(row.connector, [])
-        entries.append(build_offset_entry(row.pair.partition, row.pair.offset, row.pair.key))
-    output.print_result(
-        output_format,
-        document,
-        lambda: output.print_columns(
-            f"Offsets, by {by}" if by else "Offsets",
-            rows,
-            {
-                "cluster": lambda row: row.store,
-                "connector": lambda row: row.connector,
-                "kind": lambda row: row.kind,
-                "partition": lambda row: row.pair.partition,
-                "offset": lambda row: row.pair.offset,
-                "from": lambda row: row.source,
-            },
-        ),
     )
 
 

@@ -20,24 +20,19 @@ from offsetwatch.cli.common.document_source import (
     UnreadCluster,
     read_daemon_document,
 )
-from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     add_config_option,
     take_read_options,
     take_watch_options,
 )
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
 from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, format_raw_json
-from offsetwatch.cli.offsets.export import (
-    OK,
-    UNREAD,
+from offsetwatch.cli.offsets.offset_rows import (
     OffsetRow,
     parse_names,
     print_rows,
-    read_rows,
 )
-from offsetwatch.cli.offsets.offset_store import (
+from offsetwatch.cli.offsets.store_options import (
     OffsetStoreOptions,
     find_connect,
     take_store_options,
@@ -45,8 +40,9 @@ from offsetwatch.cli.offsets.offset_store import (
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import AccessDenied, ClientError, NoReadableCluster, TargetUnreachable
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.toolbox.suggestions import suggest_name
+
+OK, UNREAD = 0, 1
 
 
 def list_offsets(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> int:
@@ -72,6 +68,8 @@ def _print_store_offsets(
 
     Exit code 1 if some of them could not be read.
     """
+    from offsetwatch.cli.offsets.export import read_rows  # noqa: PLC0415 - the clients
+
     unread: list[ClientError] = []
     rows = [*read_rows(where, connectors, unread)]
     if unread and not rows:
@@ -92,7 +90,6 @@ def print_cluster_offsets(
     Exit code 1 if some could not be read: these are named. Raises ClientError if nothing could be
     read.
     """
-    configure_logging("error", "console")
     began = time.monotonic()
     listing = _OffsetListing(connect, connectors)
     sourced = read_daemon_document(reading, "/api/v1/status")
@@ -161,7 +158,9 @@ class _OffsetListing:
         connects = [connect for connect in connects if connect.name not in self._rows]
         if not connects:
             return
-        silent = _find_silent_clusters(config, connects, min(SILENT_S, reading.timeout_s))
+        from offsetwatch.cli.offsets.export import read_rows  # noqa: PLC0415 - the clients
+
+        silent = _find_silent_clusters(config, connects, reading.timeout_s)
         for connect in connects:
             cluster = ClusterName(CONNECT, connect.name)
             try:
@@ -197,6 +196,11 @@ class _OffsetListing:
         }
         if not names:
             return
+        from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
+            inspect_clusters,
+        )
+        from offsetwatch.serve.documents.status import encode_status  # noqa: PLC0415 - the state
+
         with inspect_clusters(config, timeout_s) as inspection:
             status = documents.decode(encode_status(inspection.snapshot), StatusDocument)
             for row in _read_status_rows(status.connectors.connectors, self._connectors):
@@ -229,6 +233,12 @@ class _OffsetListing:
 def _find_silent_clusters(
     config: Config, connects: list[Connect], timeout_s: float
 ) -> dict[ClusterName, str]:
+    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
+        SILENT_S,
+        ReachabilityProbe,
+    )
+
+    timeout_s = min(SILENT_S, timeout_s)
     probe = ReachabilityProbe(config.model_copy(update={"kafka": {}, "connect": connects}))
     names = {ClusterName(CONNECT, cluster.name) for cluster in connects if cluster.worker_urls}
     probe.wait(names, time.monotonic() + timeout_s)

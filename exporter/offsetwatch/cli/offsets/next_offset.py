@@ -13,8 +13,10 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
 from offsetwatch.cli.offsets.offset_store import (
-    OffsetStoreOptions,
     open_offset_store,
+)
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
     take_store_options,
 )
 from offsetwatch.clients.databases.mysql import MysqlReader

@@ -24,14 +24,16 @@ from offsetwatch.cli.offsets.change import (
 from offsetwatch.cli.offsets.execute import (
     ChangeOptions,
 )
-from offsetwatch.cli.offsets.export import (
+from offsetwatch.cli.offsets.offset_rows import (
     parse_names,
 )
 from offsetwatch.cli.offsets.offset_store import (
-    OffsetStoreOptions,
-    find_connect,
     load_optional_config,
     open_offset_store,
+)
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
+    find_connect,
     parse_aliases,
     take_store_options,
 )

@@ -12,8 +12,10 @@ from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.offsets.offset_store import (
-    OffsetStoreOptions,
     open_offset_store,
+)
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
 )
 from offsetwatch.cli.plans.approve import (
     build_unknown_plan_error,

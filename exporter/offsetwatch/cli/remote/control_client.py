@@ -20,11 +20,10 @@ import httpx
 import msgspec
 
 from offsetwatch import documents
+from offsetwatch.clients.http.bodies import HTML_PAGE, is_html
 from offsetwatch.clients.http.client import (
-    HTML_PAGE,
     build_blocking_client,
     describe_redirect,
-    is_html,
     read_body_blocking,
 )
 from offsetwatch.config.files import (

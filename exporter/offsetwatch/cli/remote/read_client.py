@@ -16,21 +16,13 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
-
 from offsetwatch.addresses import format_address
 from offsetwatch.clients.http.auth import (
     TlsContext,
     UnusableCredentials,
     build_authorization_headers,
 )
-from offsetwatch.clients.http.client import (
-    HTML_PAGE,
-    build_blocking_client,
-    is_html,
-    read_body_blocking,
-)
-from offsetwatch.clients.http.exchange import build_connection_error
+from offsetwatch.clients.http.bodies import HTML_PAGE, is_html
 from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.identity import CLUSTERS_HEADER
@@ -210,6 +202,16 @@ def fetch_document(
 
 
 def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> DaemonResponse:
+    import httpx  # noqa: PLC0415 - a sixth of a verb's start
+
+    from offsetwatch.clients.http.client import (  # noqa: PLC0415 - httpx too
+        build_blocking_client,
+        read_body_blocking,
+    )
+    from offsetwatch.clients.http.exchange import (  # noqa: PLC0415 - httpx too
+        build_connection_error,
+    )
+
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and parts.hostname

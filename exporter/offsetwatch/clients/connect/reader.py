@@ -17,14 +17,11 @@ import httpx
 import msgspec
 
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
+from offsetwatch.clients.http.bodies import HTML_PAGE, VALUES_MAX, has_too_many_values, is_html
 from offsetwatch.clients.http.client import (
-    HTML_PAGE,
-    VALUES_MAX,
     build_async_client,
     build_blocking_client,
     describe_redirect,
-    has_too_many_values,
-    is_html,
     parse_retry_after_s,
     parse_server_time,
     read_body,

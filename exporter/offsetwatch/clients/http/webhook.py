@@ -12,12 +12,8 @@ import httpx
 
 from offsetwatch import __version__
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
-from offsetwatch.clients.http.client import (
-    HTML_PAGE,
-    build_async_client,
-    describe_redirect,
-    read_body,
-)
+from offsetwatch.clients.http.bodies import HTML_PAGE
+from offsetwatch.clients.http.client import build_async_client, describe_redirect, read_body
 from offsetwatch.clients.http.exchange import build_status_error, build_timeout, run_exchange
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import MalformedResponse

@@ -29,15 +29,8 @@ import msgspec
 import yaml
 
 from offsetwatch.clients.http.auth import UnusableCredentials
-from offsetwatch.clients.http.client import (
-    HTML_PAGE,
-    VALUES_MAX,
-    build_async_client,
-    describe_redirect,
-    has_too_many_values,
-    is_html,
-    read_body,
-)
+from offsetwatch.clients.http.bodies import HTML_PAGE, VALUES_MAX, has_too_many_values, is_html
+from offsetwatch.clients.http.client import build_async_client, describe_redirect, read_body
 from offsetwatch.clients.http.exchange import (
     build_status_error,
     build_timeout,

@@ -14,12 +14,11 @@ import httpx
 import msgspec
 
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
+from offsetwatch.clients.http.bodies import HTML_PAGE, is_html
 from offsetwatch.clients.http.client import (
-    HTML_PAGE,
     REDIRECT_PREFIX,
     build_async_client,
     describe_redirect,
-    is_html,
     read_body,
 )
 from offsetwatch.clients.http.exchange import (

@@ -24,6 +24,7 @@ from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import FlowKey, MirrorFlow
 from offsetwatch.serve.documents.types import (
+    REST,
     ConnectorBody,
     ConnectorHead,
     ConnectorsBody,
@@ -38,6 +39,7 @@ from offsetwatch.serve.documents.types import (
     LagAge,
     LossRow,
     MirrorPartitionRow,
+    Origin,
     RawKeyRow,
     Retention,
     RouterRow,
@@ -46,7 +48,6 @@ from offsetwatch.serve.documents.types import (
     SourcePartition,
     SyncRow,
     TailRow,
-    origin_of,
 )
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
@@ -213,6 +214,13 @@ def _embed_json(offset: SourceOffset | None) -> msgspec.Raw:
     return msgspec.Raw(b"null" if offset is None else offset.text.encode())
 
 
+def _find_origin(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
+    """Return `rest` for a position polled over REST, `group` or `topic` for one read from Kafka."""
+    if view.from_rest:
+        return REST
+    return "group" if isinstance(view, SinkPartitionView) else "topic"
+
+
 def build_source_partition(view: SourcePartitionView, snapshot: Snapshot) -> SourcePartition:
     """Return a source partition with its offset, and the end of its source."""
     end = snapshot.index.source_ends.get((view.connect_cluster, view.connector, view.identity))
@@ -238,7 +246,7 @@ def build_source_partition(view: SourcePartitionView, snapshot: Snapshot) -> Sou
         variants=view.variants,
         raw_key=raw_key,
         raw_keys_unsure=unsure,
-        origin=origin_of(view),
+        origin=_find_origin(view),
         dialect=view.dialect,
         event_at=moment_of(view.event_at),
         poisoned=view.poisoned,
@@ -281,7 +289,7 @@ def build_sink_partition(view: SinkPartitionView, now: float) -> SinkPartitionRo
         "committed": view.committed,
         "log_end": view.log_end,
         "lag_records": view.lag,
-        "from": origin_of(view),
+        "from": _find_origin(view),
         **build_lag_age(view, now),
     }
 
@@ -329,7 +337,7 @@ def _build_mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPart
         "partition": view.partition,
         "committed": view.committed,
         "committed_at": moment_of(view.committed_at),
-        "from": origin_of(view),
+        "from": _find_origin(view),
         "synced": view.synced,
         "replicated": view.replicated,
         "log_start": view.log_start,
@@ -350,20 +358,6 @@ def _build_sync(view: SyncView) -> SyncRow:
         "downstream_offset": view.downstream_offset,
         "at": Moment(view.at),
     }
-
-
-FAILOVER_HEADINGS = (
-    "flow",
-    "group",
-    "topic",
-    "partition#",
-    "upstream#",
-    "best#",
-    "starts at#",
-    "by",
-    "reads again#",
-    "skips#",
-)
 
 
 def build_group_row(view: GroupView) -> GroupRow:
@@ -401,22 +395,6 @@ def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[
         for group in snapshot.groups
         if (group.connect_cluster, group.source, group.target) in flows
     ]
-
-
-def format_failover_row(view: FlowGroupRow) -> tuple[object, ...]:
-    """Return the cells under FAILOVER_HEADINGS of a row that `build_connector_group_rows` built."""
-    return (
-        view["flow"],
-        view["group"],
-        view["topic"],
-        view["partition"],
-        view["upstream"],
-        view["best"],
-        view["landing"],
-        view["landing_from"],
-        view["reread_records"],
-        view["skip_records"],
-    )
 
 
 def build_retention(view: MirrorPartitionView) -> Retention:

@@ -30,7 +30,7 @@ continues as if the input had been available.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -46,7 +46,9 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.model.moments import Moment
-from offsetwatch.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from offsetwatch.state.snapshot import Snapshot
 
 # What says that a connector or a task has failed, and that a position is past the end of its log.
 FAILURE_FINDINGS: Final = frozenset(

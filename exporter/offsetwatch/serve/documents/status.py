@@ -17,7 +17,7 @@ import msgspec
 
 from offsetwatch import documents
 from offsetwatch.formatting import format_count
-from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.model.moments import moment_of
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import (
     AHEAD_FINDINGS,
@@ -25,18 +25,9 @@ from offsetwatch.serve.documents.findings import (
     FindingsDocument,
     build_findings_document,
 )
-from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody
+from offsetwatch.serve.documents.types import ConnectorsBody, FlowsBody, UnreadInput
 from offsetwatch.state.connect.rest_offsets import is_replaced_by_rest
 from offsetwatch.state.snapshot import Snapshot
-
-
-class UnreadInput(msgspec.Struct, frozen=True):
-    """An input that is not up; last_success_at: None if it was never read."""
-
-    kind: str
-    input: str
-    last_success_at: Moment | None = None
-    last_error: str | None = None
 
 
 class StatusBody(FindingsDocument, frozen=True, kw_only=True):

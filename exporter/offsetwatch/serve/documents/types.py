@@ -17,18 +17,9 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import Frozen
 from offsetwatch.model.remediation import OpenPlan, RefusalRow
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
-from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
 
 Origin = Literal["rest", "group", "topic"]
 REST: Final = "rest"
-
-
-def origin_of(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
-    """Return `rest` for a position polled over REST, `group` or `topic` for one read from Kafka."""
-    if view.from_rest:
-        return REST
-    return "group" if isinstance(view, SinkPartitionView) else "topic"
-
 
 OwnJson = Annotated[
     msgspec.Raw, msgspec.Meta(description="the connector's own JSON; null for none")
@@ -66,6 +57,15 @@ class InputRow(TypedDict):
     errors: dict[str, int]
     last_error: str | None
     tail: TailRow | None
+
+
+class UnreadInput(msgspec.Struct, frozen=True):
+    """An input that is not up; last_success_at: None if it was never read."""
+
+    kind: str
+    input: str
+    last_success_at: Moment | None = None
+    last_error: str | None = None
 
 
 class DocumentHead(TypedDict):

@@ -131,6 +131,53 @@ def test_the_daemon_is_queried_first_and_named(tmp_path, daemon, verb, printed):
     assert done.exit_code == 1
 
 
+# What takes longest to load, and only an own inspection needs.
+SLOW_IMPORTS = frozenset(
+    {
+        *("apscheduler", "asyncio", "confluent_kafka", "httpx", "pygments", "structlog"),
+        *("offsetwatch.clients.connect", "offsetwatch.clients.kafka", "offsetwatch.daemon"),
+        *("offsetwatch.ingest", "offsetwatch.judge", "offsetwatch.state"),
+        *("offsetwatch.remedy.journal", "offsetwatch.toolbox.store"),
+    }
+)
+IMPORT_SCRIPT = """
+import contextlib, io, json, sys
+from offsetwatch.cli import main
+
+def run(words):
+    sys.argv = ["offsetwatch", *words]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main()
+    return sorted(sys.modules)
+
+print(json.dumps([run(words) for words in json.loads(sys.argv[1])]))
+"""
+
+
+def test_beside_a_daemon_verbs_import_no_client_of_a_cluster(tmp_path, daemon):
+    port, rows = daemon
+    rows[0] = replace(build_snapshot(), ready=True, waiting_for=(), inputs=())
+    where = ("-c", str(config(tmp_path, port)))
+    verbs = (
+        *(("status",), ("connectors", "status"), ("explain", "mm2")),
+        ("offsets", "list", "--connect", "lab"),
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", IMPORT_SCRIPT),
+            json.dumps([["--version"], *((*verb, *where) for verb in verbs)]),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "GET /" not in done.stderr
+    for verb, modules in zip((("--version",), *verbs), json.loads(done.stdout), strict=True):
+        assert (verb, SLOW_IMPORTS & {*modules}) == (verb, frozenset())
+    assert "pydantic" not in json.loads(done.stdout)[0]
+
+
 def test_a_daemon_of_another_configuration_is_named_and_not_queried(tmp_path, daemon, clusters):
     path = config(tmp_path, daemon[0])
     clusters.append(format_cluster_hashes(load(path)))
@@ -399,7 +446,7 @@ def test_a_healthy_cluster_is_not_blamed_for_groups_of_a_flow(tmp_path, error, o
     from offsetwatch.cli.common.document_source import collect_unread_clusters
     from offsetwatch.config import load
     from offsetwatch.model.observations import GROUPS
-    from offsetwatch.serve.documents.status import UnreadInput
+    from offsetwatch.serve.documents.types import UnreadInput
 
     loaded = load(config(tmp_path, free_port()), {})
     said = error.format(west=loaded.kafka["west"].bootstrap)
@@ -430,7 +477,7 @@ def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_pa
 def test_a_source_that_cannot_be_read_is_no_cluster() -> None:
     from offsetwatch.cli.common.document_source import collect_unread_clusters
     from offsetwatch.model.observations import SOURCE_END
-    from offsetwatch.serve.documents.status import UnreadInput
+    from offsetwatch.serve.documents.types import UnreadInput
 
     end = UnreadInput(SOURCE_END, "shop", None, "connection refused")
     (missing,) = collect_unread_clusters((end,), (), config=None)

@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from offsetwatch import documents
-from offsetwatch.cli.inspect import explain
-from offsetwatch.cli.inspect.explain import (
+from offsetwatch.cli.inspect.explain_remediation import (
     build_remediation_document,
     preview_remediation,
     print_connector_remediation,
@@ -18,6 +17,7 @@ from offsetwatch.cli.inspect.explain import (
     read_connector_remediation,
 )
 from offsetwatch.config import Config, load
+from offsetwatch.daemon import remediation
 from offsetwatch.daemon.remediation import RemediationParts
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.gather.live_queries import Brokers
@@ -53,7 +53,7 @@ def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
             RemediationParts(agency.ledger, agency.planner, agency.policy, Brokers({}))
         )
 
-    monkeypatch.setattr(explain, "open_remediation_parts", parts_of)
+    monkeypatch.setattr(remediation, "open_remediation_parts", parts_of)
 
 
 def config_of(agency: Agency) -> Config:
@@ -134,7 +134,7 @@ def test_what_cannot_be_queried_hides_nothing_else(agency, capsys, monkeypatch):
     def broken(*_: object, **__: object):
         raise TargetUnreachable("east", "no broker answers")
 
-    monkeypatch.setattr(explain, "open_remediation_parts", broken)
+    monkeypatch.setattr(remediation, "open_remediation_parts", broken)
     assert preview(agency) == ()
     assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err
 

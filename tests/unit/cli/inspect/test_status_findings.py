@@ -10,9 +10,11 @@ from msgspec import structs
 from offsetwatch import documents
 from offsetwatch.cli.common.options import config_option
 from offsetwatch.cli.inspect import status
+from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import Task
 from offsetwatch.serve.documents.findings import build_finding_row, build_judgement_row
 from offsetwatch.serve.documents.status import encode_status
+from offsetwatch.serve.documents.types import ExplainedJudgement
 from tests.browser.worlds import many
 from tests.changed import replace
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
@@ -20,7 +22,8 @@ from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
     status.print_findings((build_finding_row(FOUND),), "the daemon", complete=True)
-    status.print_verdicts((build_judgement_row(JUDGED),), "the daemon")
+    row = ExplainedJudgement(**structs.asdict(build_judgement_row(JUDGED)), law=RULE_TEXTS[5])
+    status.print_verdicts((row,), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (
         "lab/mm2 west->east: mm2_silent_stall since 2025-11-21 08:00:00Z",

@@ -12,7 +12,9 @@ import pytest
 
 from offsetwatch.cli.offsets import change, execute
 from offsetwatch.cli.offsets.execute import ChangeOptions
-from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
+)
 from offsetwatch.errors import AccessDenied
 
 

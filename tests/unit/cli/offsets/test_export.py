@@ -15,7 +15,9 @@ from click.testing import CliRunner, Result
 from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets.export import _parse_renames
-from offsetwatch.cli.offsets.offset_store import parse_aliases
+from offsetwatch.cli.offsets.store_options import (
+    parse_aliases,
+)
 from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable

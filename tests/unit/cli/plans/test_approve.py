@@ -15,7 +15,9 @@ from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions
+from offsetwatch.cli.offsets.store_options import (
+    OffsetStoreOptions,
+)
 from offsetwatch.cli.plans import approve, recover, service_access
 from offsetwatch.cli.plans.approve import ApprovalOptions
 from offsetwatch.cli.plans.print import describe_next_step

@@ -32,7 +32,8 @@ from offsetwatch.clients.connect.reader import (
     offsets_path,
     read_response,
 )
-from offsetwatch.clients.http.client import LARGE_BYTES, VALUES_MAX, build_async_client
+from offsetwatch.clients.http.bodies import VALUES_MAX
+from offsetwatch.clients.http.client import LARGE_BYTES, build_async_client
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import (
     AccessDenied,

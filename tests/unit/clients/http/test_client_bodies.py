@@ -12,10 +12,9 @@ import httpx
 import pytest
 
 from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader, read_worker_clock
+from offsetwatch.clients.http.bodies import VALUES_MAX, has_too_many_values
 from offsetwatch.clients.http.client import (
-    VALUES_MAX,
     BoundedBody,
-    has_too_many_values,
     parse_retry_after_s,
     parse_server_time,
 )

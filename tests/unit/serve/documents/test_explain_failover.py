@@ -81,5 +81,5 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
 
 
 def test_a_row_has_a_cell_for_every_heading():
-    row = api.format_failover_row({"flow": "west->east", **api.build_group_row(GROUP)})
-    assert len(row) == len(api.FAILOVER_HEADINGS)
+    row = status.format_failover_row({"flow": "west->east", **api.build_group_row(GROUP)})
+    assert len(row) == len(status.FAILOVER_HEADINGS)

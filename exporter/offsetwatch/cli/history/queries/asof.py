@@ -15,7 +15,8 @@ import msgspec
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import parse_time
-from offsetwatch.cli.inspect.status import format_lag_in_units, read_rest_offsets
+from offsetwatch.cli.inspect.rest_answers import read_rest_offsets
+from offsetwatch.cli.inspect.status import format_lag_in_units
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
