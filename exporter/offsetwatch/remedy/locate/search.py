@@ -158,7 +158,10 @@ def _explain_unknown_order(
         (has_times and not order.has_plain_names, "names of its columns have other characters"),
         (not order.zone, "its db.timezone is not known here"),
         (order.delay_ms < 0, "its timestamp.delay.interval.ms is not known here"),
-        (has_times and bool(config.get("query.suffix")), "query.suffix changes what it reads"),
+        (
+            bool(trim_blanks(config.get("query.suffix") or "")),
+            "query.suffix changes what it reads",
+        ),
     ):
         if is_unknown:
             return build_unknown_order(why)

@@ -102,6 +102,7 @@ JDBC = DatabaseSettings(
         ({}, {}, RowOrder("id", ("b", "a"), "UTC", 0)),
         ({}, BY_TIME, RowOrder("id", ("b", "a"), "Europe/Berlin", 5000)),
         ({"mode": "incrementing"}, BY_TIME | {"db.timezone": "?"}, RowOrder("id")),
+        ({"mode": "incrementing"}, {"query.suffix": " "}, RowOrder("id")),
         ({"mode": "timestamp"}, BY_TIME, None),
         ({"mode": "bulk"}, {}, None),
         ({"mode": None}, {}, None),
@@ -125,6 +126,7 @@ def test_the_order_of_rows_is_that_of_the_mode(
         ({}, {"timestamp.delay.interval.ms": "${file:/x:y}"}, "timestamp.delay.interval.ms"),
         ({}, {"timestamp.delay.interval.ms": "-1"}, "timestamp.delay.interval.ms"),
         ({}, {"query.suffix": "FOR UPDATE"}, "query.suffix"),
+        ({"mode": "incrementing"}, {"query.suffix": "LIMIT 100"}, "query.suffix"),
     ],
 )
 def test_settings_that_leave_the_order_of_rows_unknown_are_named(
