@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Order, Scalar
+from offsetwatch.model.time_units import NANOS_PER_SECOND
 
 Fields = Mapping[str, Scalar]
 
@@ -31,7 +32,6 @@ GTIDS_CHARS_MAX = 4_000
 _VGTID_CHARS_MAX = 16 * GTIDS_CHARS_MAX
 _SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
 _DB2_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{16}", re.ASCII | re.IGNORECASE)
-_NANOS = 1_000_000_000
 # The marker of an incremental snapshot is that of changes: both go on at once.
 _NO_SNAPSHOT = frozenset({None, False, "false", "incremental", "INCREMENTAL"})
 _YES = frozenset({True, "true"})
@@ -333,8 +333,8 @@ def read_jdbc_time(fields: Fields) -> float | None:
     millis, nanos = read_long(fields, "timestamp"), read_long(fields, "timestamp_nanos")
     if millis is None:
         return None
-    if nanos is not None and 0 <= nanos < _NANOS:
-        return _drop_implausible_time(millis // 1000 + nanos / _NANOS)
+    if nanos is not None and 0 <= nanos < NANOS_PER_SECOND:
+        return _drop_implausible_time(millis // 1000 + nanos / NANOS_PER_SECOND)
     return _drop_implausible_time(millis / 1000)
 
 

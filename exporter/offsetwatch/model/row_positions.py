@@ -14,11 +14,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from offsetwatch.formatting import format_moment
+from offsetwatch.model.time_units import NANOS_PER_MILLI, NANOS_PER_SECOND
 
 ID_SPAN: Final = 2**63  # values of an incrementing column: a Java long that is not negative
 NANOS_MAX: Final = 2**63 - 1  # in the year 2262; granularities in nanoseconds end there, too
-_NANOS_PER_SECOND: Final = 1_000_000_000
-_NANOS_PER_MILLI: Final = 1_000_000
 _INCREMENTING: Final = "incrementing"
 _TIMESTAMP: Final = "timestamp"
 _NANOS: Final = "timestamp_nanos"
@@ -78,11 +77,11 @@ def read_row_position(fields: Mapping[str, object]) -> int | None:
     millis, row = fields[_TIMESTAMP], fields[_INCREMENTING]
     if not (isinstance(millis, int) and isinstance(row, int)):
         return None
-    nanos = fields.get(_NANOS, millis % 1000 * _NANOS_PER_MILLI)
+    nanos = fields.get(_NANOS, millis % 1000 * NANOS_PER_MILLI)
     if isinstance(millis, bool) or isinstance(row, bool) or not isinstance(nanos, int):
         return None
-    moment = millis // 1000 * _NANOS_PER_SECOND + nanos
-    if nanos // _NANOS_PER_MILLI != millis % 1000 or not 0 <= moment <= NANOS_MAX:
+    moment = millis // 1000 * NANOS_PER_SECOND + nanos
+    if nanos // NANOS_PER_MILLI != millis % 1000 or not 0 <= moment <= NANOS_MAX:
         return None
     return moment * ID_SPAN + row if 0 <= row < ID_SPAN else None
 
@@ -92,8 +91,8 @@ def build_row_offset(position: int) -> dict[str, int]:
     moment, row = divmod(position, ID_SPAN)
     return {
         _INCREMENTING: row,
-        _TIMESTAMP: moment // _NANOS_PER_MILLI,
-        _NANOS: moment % _NANOS_PER_SECOND,
+        _TIMESTAMP: moment // NANOS_PER_MILLI,
+        _NANOS: moment % NANOS_PER_SECOND,
     }
 
 
@@ -102,6 +101,6 @@ def format_log_offset(offset: int) -> str:
     moment, row = divmod(offset, ID_SPAN)
     if not 0 < moment <= NANOS_MAX:
         return str(offset)
-    seconds, nanos = divmod(moment, _NANOS_PER_SECOND)
+    seconds, nanos = divmod(moment, NANOS_PER_SECOND)
     fraction = f".{nanos:09}".rstrip("0").rstrip(".")
     return f"{format_moment(seconds).removesuffix('Z')}{fraction}Z/{row}"

@@ -15,11 +15,13 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from offsetwatch.model.row_positions import NANOS_MAX, RowOrder
+from offsetwatch.model.time_units import (
+    NANOS_PER_MICROSECOND,
+    NANOS_PER_MILLI,
+    NANOS_PER_SECOND,
+)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_NANOS_PER_SECOND: Final = 1_000_000_000
-_NANOS_PER_MICROSECOND: Final = 1000
-_NANOS_PER_MILLI: Final = 1_000_000
 _SECONDS_PER_DAY: Final = 86_400
 _LITERAL: Final = "%Y-%m-%d %H:%M:%S.%f"
 
@@ -54,7 +56,7 @@ class RowTimes:
 
         is_bound    it is no row's, so that it may be a time that the zone has twice
         """
-        unit = _NANOS_PER_MILLI if self._type is _TimeType.MILLIS else _NANOS_PER_MICROSECOND
+        unit = NANOS_PER_MILLI if self._type is _TimeType.MILLIS else NANOS_PER_MICROSECOND
         if nanos % unit:
             raise ValueError(f"its columns do not have times as exact as {nanos} ns")
         if self._type is _TimeType.MILLIS:
@@ -72,7 +74,7 @@ class RowTimes:
         if self._type is _TimeType.MILLIS:
             if not isinstance(value, int):
                 raise ValueError(f"{value!r} is no time in milliseconds")
-            nanos = value * _NANOS_PER_MILLI
+            nanos = value * NANOS_PER_MILLI
         elif isinstance(value, datetime):
             is_local = self._type is _TimeType.LOCAL
             moment = value.replace(tzinfo=self._zone) if is_local else value
@@ -97,7 +99,7 @@ def count_nanos(moment: datetime) -> int:
     """Return a moment in Unix nanoseconds. A time without a zone is in UTC."""
     past = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)) - _EPOCH
     seconds = past.days * _SECONDS_PER_DAY + past.seconds
-    return seconds * _NANOS_PER_SECOND + past.microseconds * _NANOS_PER_MICROSECOND
+    return seconds * NANOS_PER_SECOND + past.microseconds * NANOS_PER_MICROSECOND
 
 
 def read_clock(value: object) -> int:
@@ -107,7 +109,7 @@ def read_clock(value: object) -> int:
     """
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     if isinstance(moment, datetime):
-        return count_nanos(moment) // _NANOS_PER_MILLI * _NANOS_PER_MILLI
+        return count_nanos(moment) // NANOS_PER_MILLI * NANOS_PER_MILLI
     raise ValueError(f"its server's time is {value!r}")
 
 

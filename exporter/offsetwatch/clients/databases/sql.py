@@ -51,6 +51,7 @@ from offsetwatch.model.source_ends import (
     SourceRow,
     SqlEnd,
 )
+from offsetwatch.model.time_units import NANOS_PER_MILLI
 
 if TYPE_CHECKING:
     import sqlalchemy
@@ -73,7 +74,6 @@ _DIALECT_SETTINGS: Final = {
 }
 _NAME_PARTS_MAX: Final = 3  # catalog, schema, table
 _IDENTITY_CHARS: Final = 32
-_NANOS_PER_MILLI: Final = 1_000_000
 # An error of one column; any other is of the connection.
 _OF_ONE_COLUMN: Final = (StatementTimeout, RemoteRefusal, MalformedResponse)
 
@@ -164,7 +164,7 @@ class SqlReader:
             names = [name for name, _ in types]
             times = RowTimes(_name_server(connection), dict(types), order)
             ((clock,),) = self._execute(connection, "SELECT CURRENT_TIMESTAMP")
-            until = read_clock(clock) - order.delay_ms * _NANOS_PER_MILLI
+            until = read_clock(clock) - order.delay_ms * NANOS_PER_MILLI
             begin, first = divmod(start, ID_SPAN)
             begin_text = times.write_literal(begin)
             old = f"{time} < {times.write_literal(until, is_bound=True)}"

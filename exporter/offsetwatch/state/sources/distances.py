@@ -8,7 +8,6 @@ the source: bytes of WAL or binlog or of a file, transactions, values of an asce
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 from offsetwatch.decode.offset_order import (
     GTIDS_CHARS_MAX,
@@ -29,9 +28,7 @@ from offsetwatch.model.source_ends import (
     PostgresqlEnd,
     ReplicationSlot,
 )
-
-_NANOS_PER_MS: Final = 1_000_000
-_NANOS: Final = 1_000_000_000
+from offsetwatch.model.time_units import NANOS_PER_MILLI, NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +373,7 @@ def measure_column(fields: Fields, column: ColumnEnd) -> Distance:
     if column.is_time:
         position, per = _parse_jdbc_nanos(fields)
         end = None if end is None else end // per * per
-        rounded_end = None if end is None else end // _NANOS_PER_MS
+        rounded_end = None if end is None else end // NANOS_PER_MILLI
     if position is None:
         return Distance(unit=unit, unreadable=f"its offset has no {name}")
     return Distance(
@@ -395,9 +392,9 @@ def _parse_jdbc_nanos(fields: Fields) -> tuple[int | None, int]:
     millis, nanos = read_long(fields, "timestamp"), read_long(fields, "timestamp_nanos")
     if millis is None:
         return None, 1
-    if nanos is not None and 0 <= nanos < _NANOS:
-        return millis // 1000 * _NANOS + nanos, 1
-    return millis * _NANOS_PER_MS, _NANOS_PER_MS
+    if nanos is not None and 0 <= nanos < NANOS_PER_SECOND:
+        return millis // 1000 * NANOS_PER_SECOND + nanos, 1
+    return millis * NANOS_PER_MILLI, NANOS_PER_MILLI
 
 
 def measure_file(fields: Fields, file: FileState) -> Distance:
