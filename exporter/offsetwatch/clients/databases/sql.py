@@ -170,9 +170,12 @@ class SqlReader:
             old = f"{time} < {times.write_literal(until, is_bound=True)}"
             after = f"({time} = {begin_text} AND {column} >= {first} OR {time} > {begin_text})"
             select = f"SELECT * FROM {quoted} WHERE {old}"  # noqa: S608 - quoted
-            last = self._read_rows(connection, f"{select} ORDER BY {time} DESC, {column} DESC", 1)
             rows = self._read_rows(
                 connection, f"{select} AND {after} ORDER BY {time}, {column}", limit
+            )
+            # The last row of a page is the table's last one, or others follow.
+            last = rows[-1:] or self._read_rows(
+                connection, f"{select} ORDER BY {time} DESC, {column} DESC", 1
             )
 
             def find_position(row: Any) -> int:

@@ -26,7 +26,9 @@ from offsetwatch.errors import (
     ResponseTimeout,
     SettingsRefused,
 )
+from offsetwatch.model.row_positions import ID_SPAN, RowOrder
 from offsetwatch.model.source_ends import ColumnEnd, ColumnQuery, SourceEndRequest, SqlEnd
+from offsetwatch.model.time_units import NANOS_PER_MILLI
 
 
 @pytest.fixture
@@ -118,6 +120,39 @@ def test_columns_share_a_time_limit_and_take_turns(database: Path) -> None:
     reader.close()
     assert first == {columns.columns[0]: ColumnEnd(None), columns.columns[1]: late}
     assert second == {columns.columns[1]: ColumnEnd(9007199254741001), columns.columns[0]: late}
+
+
+def test_the_last_row_is_read_only_where_a_page_has_no_row(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE changes (id INTEGER, at TIMESTAMP)")
+        connection.executemany(
+            "INSERT INTO changes VALUES (?, ?)", [(number, 1000 + number) for number in range(5)]
+        )
+    connection.close()
+    reader, statements = SqlReader(source(f"sqlite:///{database}")), list[str]()
+    execute = reader._execute
+
+    def record(connection: Any, statement: str, *limit: int) -> Any:
+        statements.append(statement)
+        return execute(connection, statement, *limit)
+
+    monkeypatch.setattr(reader, "_execute", record)
+
+    def read(start: int, count: int) -> tuple[int, list[int], int]:
+        statements.clear()
+        found = reader.read_records("changes", RowOrder("id", ("at",)), start, count)
+        last_reads = sum(" DESC" in statement for statement in statements)
+        return found.end, [record.offset for record in found.records], last_reads
+
+    positions = [(1000 + number) * NANOS_PER_MILLI * ID_SPAN + number for number in range(5)]
+    end = positions[-1] + 1
+    assert read(positions[1], 2) == (positions[3] + 1, positions[1:3], 0)
+    assert read(positions[1], 9) == (end, positions[1:], 0)
+    assert read(end, 2) == (end, [], 1)
+    assert read(0, 0) == (end, [], 1)
+    reader.close()
 
 
 @pytest.mark.parametrize(
