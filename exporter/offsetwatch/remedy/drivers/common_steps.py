@@ -317,7 +317,7 @@ class RecordCopier:
             return record
         return StepInspection(
             StepStatus.READY,
-            f"{_format_record(step.record)} is there, {format_count(step.size_bytes, 'byte')}",
+            f"{step.record.text} is there, {format_count(step.size_bytes, 'byte')}",
         )
 
     def carry_out(self, step: Copy) -> Outcome:
@@ -344,7 +344,7 @@ class RecordCopier:
 
 def _read_planned_record(source: RecordSource, step: Copy) -> RawRecord | StepInspection:
     location = step.record
-    topic, name = f"{location.kafka}/{location.topic}", _format_record(location)
+    topic, name = f"{location.kafka}/{location.topic}", location.text
     partition = TopicPartition(location.topic, location.partition)
     try:
         topic_id = source.topic_id(location.topic)
@@ -372,10 +372,6 @@ def _read_planned_record(source: RecordSource, step: Copy) -> RawRecord | StepIn
         said = f"{name} is another record than the one that was read"
         return StepInspection(StepStatus.FOREIGN, said)
     return record
-
-
-def _format_record(location: RecordLocation) -> str:
-    return f"{location.log}@{location.offset_text}"
 
 
 def build_copy_context(

@@ -278,6 +278,11 @@ class RecordLocation(msgspec.Struct, frozen=True):
         return format_log_offset(self.offset)
 
     @property
+    def text(self) -> str:
+        """Return the log and the offset as people read them."""
+        return f"{self.log}@{self.offset_text}"
+
+    @property
     def log(self) -> str:
         """Return the name of the log that has the record."""
         name = f"{self.kafka}/{self.topic}"

@@ -48,20 +48,13 @@ def describe_step(step: steps.AnyStep) -> str:
         case steps.DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
         case steps.Copy():
-            return f"copy {_format_record(step.record)} to {step.to}"
+            return f"copy {step.record.text} to {step.to}"
         case steps.Expect():
             return f"check that {'; '.join(map(_format_pair, step.pairs))} is unchanged"
         case steps.Prove():
-            return (
-                f"check that it passes {_format_record(step.record)} and runs for "
-                f"{step.quiet_s:.0f} s"
-            )
+            return f"check that it passes {step.record.text} and runs for {step.quiet_s:.0f} s"
         case _:
             return _STEP_TEXTS[type(step)]
-
-
-def _format_record(location: steps.RecordLocation) -> str:
-    return f"{location.log}@{location.offset_text}"
 
 
 def _format_pair(pair: steps.PartitionOffset) -> str:
