@@ -237,10 +237,9 @@ class FactsCollector:
         location = case.identified.record
         label = f"{location.topic}-{location.partition}"
         view = queries.find_source_partition(snapshot, case.key, case.identified.frm.partition)
-        if run is None or any(
-            (view is not None and of == view.label)
-            or queries.is_label_of(of, location.topic, location.partition)
-            for of, _ in run.same
+        source_label = None if view is None else view.label
+        if run is None or queries.has_failed_at(
+            run, location.topic, location.partition, source_label
         ):
             signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:

@@ -7,7 +7,7 @@ logs.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -37,13 +37,12 @@ from offsetwatch.remedy.gather.record_window import (
     DEFAULT_LIMITS,
     BoundedLogReader,
     FindLimits,
-    RecordReaderFactory,
     open_record_reader,
 )
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
-    is_label_of,
+    has_failed_at,
     parse_version,
 )
 from offsetwatch.remedy.gather.source_logs import find_reading_sources
@@ -120,6 +119,7 @@ class PoisonLocator:
         self._clock = clock
         self._sources = config.sources
         self._open_reader = partial(open_record_reader, config.kafka, config.sources)
+        self._build_reader = partial(BoundedLogReader, self._open_reader, brokers, clock)
         self._topic_ids: dict[tuple[str, str, str], str | None] = {}
         self._positions = FailurePositions()
 
@@ -132,7 +132,7 @@ class PoisonLocator:
             return subject
         if isinstance(subject, SourceSubject):
             return self._find_in_source(case, subject)
-        return find_record(subject, self._open_reader, self._brokers, self._clock)
+        return find_record(subject, self._build_reader)
 
     def observe(self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot) -> None:
         """Remember the next record of a source: if it fails again, it fails on that one."""
@@ -214,16 +214,9 @@ class PoisonLocator:
         if denied is not None:
             return denied
         parse = partial(parse_source_position, order=subject.facts.order)
-        reader = BoundedLogReader(
-            self._open_reader,
-            self._brokers,
-            self._clock,
-            DEFAULT_LIMITS,
-            kafka=subject.kafka,
-            committed=True,
-            batch=1,
-        )
-        with closing(reader):
+        with closing(
+            self._build_reader(DEFAULT_LIMITS, kafka=subject.kafka, committed=True, batch=1)
+        ) as reader:
             readings = reader.read_partitions(subject.partitions, parse)
         run = None if case.incident is None else case.incident.worst
 
@@ -424,9 +417,7 @@ class PoisonLocator:
 
 def find_record(
     subject: SearchSubject,
-    open_reader: RecordReaderFactory,
-    brokers: Brokers,
-    clock: UnixClock,
+    build_reader: Callable[..., BoundedLogReader],
     limits: FindLimits = DEFAULT_LIMITS,
 ) -> SearchAnswer:
     """Return the record that blocks the connector, or why none can be identified."""
@@ -453,14 +444,8 @@ def find_record(
             "inspected: a record does not stop so many",
         )
     with closing(
-        BoundedLogReader(
-            open_reader,
-            brokers,
-            clock,
-            limits,
-            kafka=subject.kafka,
-            committed=subject.facts.read_committed,
-            batch=batch,
+        build_reader(
+            limits, kafka=subject.kafka, committed=subject.facts.read_committed, batch=batch
         )
     ) as reader:
         if isinstance(subject, MirrorSubject):
@@ -620,11 +605,7 @@ class FailurePositions:
         """
         if run is None or position is None:
             return None
-        if any(
-            same == label
-            or is_label_of(same, position.partition.topic, position.partition.partition)
-            for same, _ in run.same
-        ):
+        if has_failed_at(run, *position.partition, label):
             return False
         value = f"{position.next} in {run.first_at!r}"
         since = self._observe(key, str(position.partition), value, run)

@@ -11,7 +11,7 @@ import msgspec
 
 from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import DELETED, ConnectorKind, StateChange
-from offsetwatch.model.findings import Scope, Verdict
+from offsetwatch.model.findings import FailureRun, Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.remedy.classify import Failure
 from offsetwatch.remedy.gather.live_queries import RestConnectorState
@@ -356,6 +356,14 @@ def has_healthy_sibling(snapshot: Snapshot, key: ConnectorKey) -> bool:
         other is not None and other.class_name == class_name and other.name != key[1]
         for other in healthy
     )
+
+
+def has_failed_at(run: FailureRun, topic: str, partition: int, label: str | None) -> bool:
+    """Return whether this position was the same at two failures of a run.
+
+    label   of the source partition; None for a sink's or a mirror's
+    """
+    return any(same == label or is_label_of(same, topic, partition) for same, _ in run.same)
 
 
 def is_label_of(label: str, topic: str, partition: int) -> bool:

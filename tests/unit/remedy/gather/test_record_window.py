@@ -18,7 +18,7 @@ from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.poison_locator import find_record
-from offsetwatch.remedy.gather.record_window import FindLimits, open_record_reader
+from offsetwatch.remedy.gather.record_window import BoundedLogReader, FindLimits, open_record_reader
 from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
     MirrorFacts,
@@ -160,7 +160,9 @@ def of(start: int, *bodies: bytes | None, partition: TopicPartition = AT, **odd:
 
 
 def find(world: World, subject: object, **limits: object) -> object:
-    return find_record(subject, world, world, world.clock, FindLimits(**limits))  # type: ignore[arg-type]
+    return find_record(
+        subject, partial(BoundedLogReader, world, world, world.clock), FindLimits(**limits)
+    )  # type: ignore[arg-type]
 
 
 UNCOMMITTED_ONLY = SinkFacts(converters=BY_JSON, read_committed=False)
@@ -466,7 +468,9 @@ class _MockLogs:
 def find_in_real(broker: MockBroker, subject: object) -> object:
     clusters = {"east": Kafka(bootstrap=broker.bootstrap)}
     readers = partial(open_record_reader, clusters, ())
-    return find_record(subject, readers, _MockLogs(broker), VirtualClock())  # type: ignore[arg-type]
+    return find_record(
+        subject, partial(BoundedLogReader, readers, _MockLogs(broker), VirtualClock())
+    )  # type: ignore[arg-type]
 
 
 def test_real_readers_find_a_bad_record_in_a_real_log(broker):
