@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+
+BINLOG_EVENTS_MAX: Final = 10_000  # of a search for a transaction, unless the user sets it
 
 
 class SourceKind(StrEnum):

@@ -26,10 +26,9 @@ from offsetwatch.decode.offset_order import (
 from offsetwatch.errors import RemoteRefusal
 from offsetwatch.formatting import format_count
 from offsetwatch.model.offsets import Scalar
-from offsetwatch.model.source_ends import BinlogEvent, MysqlEnd
+from offsetwatch.model.source_ends import BINLOG_EVENTS_MAX, BinlogEvent, MysqlEnd
 from offsetwatch.state.sources.distances import measure_mysql
 
-EVENTS_MAX: Final = 10_000
 BYTES_MAX: Final = 256 * 1024 * 1024
 _PAGE: Final = 500  # events of one statement; a server may delay commits meanwhile
 _LOG_START: Final = 4
@@ -165,7 +164,7 @@ def find_next_offset(
     *,
     source: str,
     count: int = 1,
-    events_max: int = EVENTS_MAX,
+    events_max: int = BINLOG_EVENTS_MAX,
 ) -> NextOffset:
     """Return the offset after the next `count` transactions.
 

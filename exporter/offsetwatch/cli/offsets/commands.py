@@ -30,6 +30,7 @@ from offsetwatch.cli.plans.options import (
     listener_options,
     optional_because_option,
 )
+from offsetwatch.model.source_ends import BINLOG_EVENTS_MAX
 
 
 @click.command()
@@ -188,7 +189,7 @@ def offsets_list() -> None:
 @click.option(
     "--events-max",
     type=click.IntRange(1, 1_000_000),
-    default=10_000,
+    default=BINLOG_EVENTS_MAX,
     show_default=True,
     help="Give up after this many events of the binlog.",
 )
