@@ -83,21 +83,15 @@ def _select_samples(document: _Connectors) -> Iterator[SourceEndSample]:
 
 def _build_sample(connector: _Connector, identity: str, end: SourceEndRow) -> SourceEndSample:
     problem = end.mismatch or end.lost or end.problem
+    fields = {
+        name: getattr(end, name)
+        for name in SourceEndSample.__struct_fields__
+        if name in SourceEndRow.__struct_fields__
+    }
+    fields["problem"] = "a snapshot is in progress" if end.snapshot_in_progress else problem
     return SourceEndSample(
-        read_at=end.read_at,
         connect_cluster=connector.connect_cluster,
         connector=connector.name,
         source_partition=identity,
-        source=end.source,
-        kind=end.kind,
-        server=end.server,
-        end=end.end,
-        position=end.position,
-        end_position=end.end_position,
-        lag_bytes=end.lag_bytes,
-        lag_transactions=end.lag_transactions,
-        lag_rows=end.lag_rows,
-        behind_since=end.behind_since,
-        caught_up=end.caught_up,
-        problem="a snapshot is in progress" if end.snapshot_in_progress else problem,
+        **fields,
     )

@@ -34,7 +34,7 @@ from offsetwatch.history.tables.schemas import (
     CHECKPOINTS,
     SILVER_NEWEST,
 )
-from offsetwatch.model.offsets import INT64_MAX, INT64_MIN
+from offsetwatch.history.tables.source_end_rows import build_row
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.failover import GROUP_PARTITIONS_MAX, GROUPS_MAX
@@ -230,7 +230,7 @@ class Sampler:
         known = self._source_read_at
         self._source_read_at = {_build_key(sample): sample.read_at for sample in samples}
         return [
-            _build_row(sample)
+            build_row(sample)
             for sample in samples
             if known.get(_build_key(sample)) != sample.read_at
         ]
@@ -246,23 +246,3 @@ class Sampler:
 
 def _build_key(sample: SourceEndSample) -> tuple[str, str, str]:
     return sample.connect_cluster, sample.connector, sample.source_partition
-
-
-def _build_row(sample: SourceEndSample) -> _Row:
-    at = to_utc(sample.read_at)
-    numbers = (
-        sample.position,
-        sample.end_position,
-        sample.lag_bytes,
-        sample.lag_transactions,
-        sample.lag_rows,
-    )
-    since = sample.behind_since
-    return (
-        *(at, *_build_key(sample), sample.source, sample.kind, sample.server, sample.end),
-        *(
-            number if number is not None and INT64_MIN <= number <= INT64_MAX else None
-            for number in numbers
-        ),
-        *(None if since is None else to_utc(since), sample.caught_up, sample.problem, at.date()),
-    )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.offsets_topic_queries import (
@@ -19,6 +19,7 @@ from offsetwatch.history.tables.offsets_topic_queries import (
     quote_value,
 )
 from offsetwatch.history.tables.schemas import BRONZE_SOURCE_ENDS
+from offsetwatch.history.tables.source_end_rows import build_sample
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 
@@ -75,9 +76,4 @@ def _read_samples(
         ORDER BY at
         """  # noqa: S608 - quoted
     result = reader.run_query(base, query, samples=BRONZE_SOURCE_ENDS)
-    yield from map(_build_sample, reader.convert_rows(result))
-
-
-def _build_sample(row: dict[str, Any]) -> SourceEndSample:
-    del row["day"]
-    return SourceEndSample(read_at=row.pop("at"), end=row.pop("source_end"), **row)
+    yield from map(build_sample, reader.convert_rows(result))
