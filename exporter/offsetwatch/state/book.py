@@ -186,9 +186,9 @@ class Book:
             RemediationReported: _without_now(self._replace_report),
             ReplicaReported: _without_now(self._replace_report),
             ConnectorsListed: self._apply_list,
-            OffsetsTopicFound: _without_now(self._apply_offsets_topic),
-            OffsetsTopicLost: _without_now(self._apply_offsets_topic),
-            OffsetsTopicCompared: _without_now(self._apply_offsets_topic),
+            OffsetsTopicFound: self._apply_offsets_topic,
+            OffsetsTopicLost: self._apply_offsets_topic,
+            OffsetsTopicCompared: self._apply_offsets_topic,
             ListingTopicsFound: _without_now(self._apply_listing_topics),
             TopicsChecked: _without_now(self._failover.apply_topics),
             BrokerAddressesRead: self._apply_addresses,
@@ -271,14 +271,14 @@ class Book:
         self._clusters[answer.connect_cluster].read_list(answer, now, elsewhere)
 
     def _apply_offsets_topic(
-        self, discovery: OffsetsTopicFound | OffsetsTopicLost | OffsetsTopicCompared
+        self, discovery: OffsetsTopicFound | OffsetsTopicLost | OffsetsTopicCompared, now: float
     ) -> None:
         name = discovery.connect_cluster
         match discovery:
             case OffsetsTopicFound():
-                self._clusters[name].home = discovery.topic
+                self._clusters[name].set_offsets_topic(discovery.topic, now)
             case OffsetsTopicLost():
-                self._clusters[name].home = None
+                self._clusters[name].set_offsets_topic(None, now)
                 self._topic_doubts.pop(name, None)
             case OffsetsTopicCompared():
                 self._topic_doubts[name] = discovery.doubt

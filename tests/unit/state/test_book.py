@@ -18,6 +18,7 @@ from offsetwatch.model.observations import (
     ListingRecord,
     ListingTopicsFound,
     NotificationsFailed,
+    OffsetsTopicLost,
     PipelineStatusRead,
     ProbeRoundRead,
     SinkOffset,
@@ -193,6 +194,21 @@ def test_a_document_from_before_connect_clusters_were_remembered_reports_nothing
     document = json.loads(persistence.encode_losses(LossAccounting()))
     del document["sites"]
     assert answered(recalled(json.dumps(document).encode()), "theirs") == ("theirs", None)
+
+
+def test_an_offsets_topic_that_was_found_is_remembered_until_it_is_lost():
+    world = World()
+    world.find_topic()
+    found = persistence.decode_clusters(world.book.remembered() or b"")["lab"]
+    assert (found.offsets_topic, found.offsets_topic_found_at) == (OFFSETS.topic, world.now)
+    restarted = recalled(persistence.encode_losses(LossAccounting(), {"lab": found}))
+    answered(restarted, "ours")  # before it has found the topic
+    kept = persistence.decode_clusters(restarted.book.remembered() or b"")["lab"]
+    assert kept.offsets_topic == OFFSETS.topic
+    restarted.find_topic()
+    restarted.see(OffsetsTopicLost("lab"))
+    lost = persistence.decode_clusters(restarted.book.remembered() or b"")["lab"]
+    assert lost.offsets_topic is None
 
 
 # --- rebootstrap ---------------------------------------------------------------------------------

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import (
     CONNECT,
     KAFKA,
@@ -41,6 +42,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.serve.documents.status import list_unread_inputs
+from offsetwatch.state.loss.persistence import decode_clusters
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
 
@@ -151,6 +153,47 @@ class OwnInspection:
         return ResponseTimeout("the clusters could not be read whole", "; ".join(lines))
 
 
+class RecalledTopic(NamedTuple):
+    """An offsets topic that a daemon found; `found_at` in Unix seconds."""
+
+    name: str
+    found_at: float
+
+
+def recall_offsets_topics(config: Config) -> dict[str, RecalledTopic]:
+    """Return the offsets topics that a daemon left in `state_dir`, by Connect cluster.
+
+    One that was found with other addresses of its Kafka cluster is left out.
+    """
+    document = state_dir.read_document(Path(config.state_dir), "replication")
+    try:
+        clusters = {} if document is None else decode_clusters(document)
+    except ValueError:
+        return {}
+    return {
+        connect.name: RecalledTopic(found.offsets_topic, found.offsets_topic_found_at)
+        for connect in config.connect
+        if (found := clusters.get(connect.name)) is not None
+        and found.offsets_topic is not None
+        and connect.kafka is not None
+        and found.kafka == tuple(sorted(config.kafka[connect.kafka].addresses))
+    }
+
+
+def describe_topic_origin(connect: Connect, recalled: Mapping[str, RecalledTopic]) -> str:
+    """Return which topic replaces a Connect cluster that does not answer, for people.
+
+    The text is empty if the topic is configured, or if its Kafka cluster is not.
+    """
+    if connect.kafka is None or connect.offsets_topic is not None:
+        return ""
+    topic = recalled.get(connect.name)
+    if topic is None:
+        return "; set its offsets_topic under connect to see positions from that topic"
+    found_at = output.format_moment(topic.found_at)
+    return f"; in its place topic {topic.name} is read, which a daemon found {found_at}"
+
+
 @contextmanager
 def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     """Yield a complete snapshot. Raises ResponseTimeout that names what is missing."""
@@ -204,7 +247,7 @@ def _inspect_clusters(
             if needed_by is not None:
                 _wait_for_state_changes(monitor, config, needed_by[0], deadline)
         snapshot = monitor.snapshot
-        silent = without if snapshot.ready else probe.silent()
+        silent = _name_topics(without if snapshot.ready else probe.silent(), config)
         unread = collect_unread_clusters(
             list_unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent
         )
@@ -220,27 +263,44 @@ def _inspect_clusters(
             monitor.stop(wait=False)
 
 
+def _name_topics(silent: dict[ClusterName, str], config: Config) -> dict[ClusterName, str]:
+    """Return the reasons, of Connect clusters with the topic that is read in their place."""
+    recalled = recall_offsets_topics(config)
+    origins = {
+        ClusterName(CONNECT, connect.name): describe_topic_origin(connect, recalled)
+        for connect in config.connect
+    }
+    return {cluster: why + origins.get(cluster, "") for cluster, why in silent.items()}
+
+
 def _drop_silent_rest(
     config: Config, probe: ReachabilityProbe, deadline: float
 ) -> tuple[Config, dict[ClusterName, str]]:
     """Return the configuration without the URLs of silent Connect clusters, and these clusters.
 
-    Only clusters whose topics are configured are concerned. Their topics are then read as those of
-    a dedicated MirrorMaker: nothing else tells which connectors there are.
+    Only clusters whose offsets topic is configured, or was found by a daemon, are concerned. Their
+    topics are then read as those of a dedicated MirrorMaker: nothing else tells which connectors
+    there are.
     """
+    recalled = recall_offsets_topics(config)
     known = {
-        ClusterName(CONNECT, cluster.name)
+        ClusterName(CONNECT, cluster.name): cluster
         for cluster in config.connect
-        if cluster.worker_urls and cluster.kafka is not None and cluster.offsets_topic is not None
+        if cluster.worker_urls
+        and cluster.kafka is not None
+        and (cluster.offsets_topic is not None or cluster.name in recalled)
     }
     probe.wait(known, min(deadline, time.monotonic() + SILENT_S))
     without = {name: why for name, why in probe.silent().items() if name in known}
-    connects = [
-        cluster.model_copy(update={"url": None, "urls": None})
-        if ClusterName(CONNECT, cluster.name) in without
-        else cluster
-        for cluster in config.connect
-    ]
+    connects = []
+    for cluster in config.connect:
+        replaced = cluster
+        if ClusterName(CONNECT, cluster.name) in without:
+            topic = cluster.offsets_topic or recalled[cluster.name].name
+            replaced = cluster.model_copy(
+                update={"url": None, "urls": None, "offsets_topic": topic}
+            )
+        connects.append(replaced)
     return config.model_copy(update={"connect": connects}), without
 
 

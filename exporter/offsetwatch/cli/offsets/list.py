@@ -158,8 +158,13 @@ class _OffsetListing:
         connects = [connect for connect in connects if connect.name not in self._rows]
         if not connects:
             return
+        from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
+            describe_topic_origin,
+            recall_offsets_topics,
+        )
         from offsetwatch.cli.offsets.export import read_rows  # noqa: PLC0415 - the clients
 
+        recalled = recall_offsets_topics(config)
         silent = _find_silent_clusters(config, connects, reading.timeout_s)
         for connect in connects:
             cluster = ClusterName(CONNECT, connect.name)
@@ -177,10 +182,8 @@ class _OffsetListing:
                 self.by.append(f"{connect.name} itself, just now")
             except ClientError as exc:
                 self._failed.append(exc)
-                hint = (
-                    "" if connect.offsets_topic else "; name its offsets_topic to read that instead"
-                )
-                self._unread.append(f"not read: Connect cluster {exc}{hint}")
+                origin = describe_topic_origin(connect, recalled)
+                self._unread.append(f"not read: Connect cluster {exc}{origin}")
                 if not isinstance(exc, AccessDenied):
                     self._remaining.append(connect)
 

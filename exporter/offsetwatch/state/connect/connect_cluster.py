@@ -104,6 +104,8 @@ class PersistedConnectCluster(msgspec.Struct, frozen=True):
     orders              orders of fields in raw keys, by offsets topic and connector
     status_topic, state_doubts    connectors whose states in that status topic differ from those by
                                   REST
+    offsets_topic                 the name of its offsets topic
+    offsets_topic_found_at        Unix seconds when that topic was found last
     """
 
     kafka: tuple[str, ...] = ()
@@ -112,6 +114,8 @@ class PersistedConnectCluster(msgspec.Struct, frozen=True):
     orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
     status_topic: str | None = None
     state_doubts: dict[str, StateDifference] = {}
+    offsets_topic: str | None = None
+    offsets_topic_found_at: float = 0.0
 
 
 class ConnectClusterState:
@@ -132,6 +136,7 @@ class ConnectClusterState:
         self.name = of.name
         self._list = ConnectorList(of.name, interval_s)
         self.home: KafkaTopic | None = None
+        self._last_home: tuple[str | None, float] = (None, 0.0)  # name, found at; over a restart
         self.listed: tuple[Connector, ...] | None = None
         self.by_name: Mapping[str, Connector] = {}  # the same; another object for another list
         self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
@@ -621,6 +626,11 @@ class ConnectClusterState:
 
     # --- over a restart --------------------------------------------------------------------------
 
+    def set_offsets_topic(self, topic: KafkaTopic | None, now: float) -> None:
+        """Set the topic that the workers store offsets in; None if it was lost."""
+        self.home = topic
+        self._last_home = (None, 0.0) if topic is None else (topic.topic, now)
+
     def remembered(self, kafka: Collection[str]) -> PersistedConnectCluster | None:
         """Return the state to persist, if any; `kafka`: the addresses of its Kafka cluster."""
         spellings, orders = dict(self._known_spellings), dict(self._known_orders)
@@ -635,7 +645,8 @@ class ConnectClusterState:
             name: replace(doubt, at=doubt.since)
             for name, doubt in self._state_checks.doubts.items()
         }
-        if kafka_cluster_id is None and not spellings and not orders and not doubts:
+        known = (kafka_cluster_id, self._last_home[0], spellings, orders, doubts)
+        if not any(known):
             return None
         return PersistedConnectCluster(
             tuple(sorted(kafka)),
@@ -644,6 +655,7 @@ class ConnectClusterState:
             orders,
             self._state_checks.topic if doubts else None,
             doubts,
+            *self._last_home,
         )
 
     def recall(self, memory: PersistedConnectCluster, kafka: Collection[str]) -> None:
@@ -658,6 +670,7 @@ class ConnectClusterState:
         self._state_checks.doubts = dict(memory.state_doubts)
         if memory.kafka == tuple(sorted(kafka)):
             self._list.recall(memory.kafka_cluster_id)
+            self._last_home = (memory.offsets_topic, memory.offsets_topic_found_at)
 
     # --- for the truth check ---------------------------------------------------------------------
 

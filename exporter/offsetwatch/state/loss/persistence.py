@@ -122,12 +122,7 @@ def restore_losses(
     That is empty in a document of an older release without it. Raises LossDocumentError, having
     changed nothing.
     """
-    try:
-        document_ = _decoder.decode(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise LossDocumentError(str(exc)) from exc
-    if document_.version != VERSION:
-        raise LossDocumentError(f"version {document_.version}, and this is {VERSION}")
+    document_ = _decode_document(document)
     flows = {
         flow.flow: {name: _restore_topic(topic) for name, topic in flow.topics.items()}
         for flow in document_.flows
@@ -139,6 +134,21 @@ def restore_losses(
         accounting.add(loss)
     accounting.version += 1
     return document_.connect_clusters
+
+
+def decode_clusters(document: bytes) -> dict[str, PersistedConnectCluster]:
+    """Return the state of Connect clusters in a document. Raises LossDocumentError."""
+    return _decode_document(document).connect_clusters
+
+
+def _decode_document(document: bytes) -> _Document:
+    try:
+        decoded = _decoder.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise LossDocumentError(str(exc)) from exc
+    if decoded.version != VERSION:
+        raise LossDocumentError(f"version {decoded.version}, and this is {VERSION}")
+    return decoded
 
 
 def _build_topic(topic_account: TopicLossAccount) -> _Topic:

@@ -19,14 +19,20 @@ from click.testing import CliRunner, Result
 
 from lab.processes.ports import free_port
 from offsetwatch.cli import cli
+from offsetwatch.cli.common.document_source import CONNECT as CONNECT_KIND
+from offsetwatch.cli.common.document_source import ClusterName
 from offsetwatch.config import load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
+from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ConfigError, NoReadableCluster, ResponseTimeout, TargetUnreachable
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer
 from offsetwatch.serve.metrics.families import ConfigReloadStatus
+from offsetwatch.state.connect.connect_cluster import PersistedConnectCluster
+from offsetwatch.state.loss.accounting import LossAccounting
+from offsetwatch.state.loss.persistence import encode_losses
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
 from tests.changed import replace
 from tests.fakes.connect import CreatedConnector, serving
@@ -390,6 +396,42 @@ def test_a_plan_needs_an_answer_of_the_clusters_of_its_connector_alone(tmp_path,
         assert "PUT /connectors/files/stop" in done.stdout
     else:
         assert done.returncode == 7, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("addresses", "topic", "origin"),
+    [
+        (
+            ("127.0.0.1:1",),
+            "far-offsets",
+            "topic far-offsets is read, which a daemon found 2025-11-21",
+        ),
+        (("127.0.0.1:2",), None, "set its offsets_topic under connect"),
+    ],
+)
+def test_without_connect_the_topic_that_a_daemon_found_is_read(tmp_path, addresses, topic, origin):
+    from offsetwatch.cli.common import own_inspection
+
+    known = PersistedConnectCluster(
+        kafka=addresses, offsets_topic="far-offsets", offsets_topic_found_at=1_763_712_000.0
+    )
+    state = StateDir(tmp_path / "state")
+    assert state.save("replication", encode_losses(LossAccounting(), {"far": known}))
+    state.close()
+    where = config(tmp_path, free_port())
+    where.write_text(f"{where.read_text()}state_dir: state\n")
+    loaded = load(where, {})
+    probe = own_inspection.ReachabilityProbe(loaded)
+    far = ClusterName(CONNECT_KIND, "far")
+    probe.wait([far], time.monotonic() + 60.0)
+    reduced, without = own_inspection._drop_silent_rest(loaded, probe, time.monotonic() + 60.0)
+    assert reduced.connect[1].offsets_topic == topic
+    assert bool(reduced.connect[1].worker_urls) is (topic is None)
+    assert (far in without) is (topic is not None)
+    silent = own_inspection._name_topics(probe.silent(), loaded)
+    assert origin in silent[far]
+    listed = typed("offsets", "list", "-c", str(where), "--timeout", "5s")
+    assert origin in str(listed.exception)
 
 
 def waiting_for_west(*flows: MirrorFlow) -> Snapshot:
