@@ -211,6 +211,8 @@ class ConnectClusterState:
         topic, reports nothing.
         """
         before = self._enlisted
+        if self.listed is None:
+            return False  # a list that was never read is not empty
         if self.of.rest:
             self.enlist(self._list.expire(now))
         elif self._has_list:
