@@ -647,8 +647,8 @@ class ConnectClusterState:
             name: replace(doubt, at=doubt.since)
             for name, doubt in self._state_checks.doubts.items()
         }
-        known = (kafka_cluster_id, self._last_home[0], spellings, orders, doubts)
-        if not any(known):
+        parts = (kafka_cluster_id, self._last_home[0], spellings, orders, doubts)
+        if not any(parts):
             return None
         return PersistedConnectCluster(
             tuple(sorted(kafka)),
