@@ -73,6 +73,15 @@ _DIALECT_SETTINGS: Final = {
     "sqlite": ("PRAGMA query_only = ON",),
 }
 _NAME_PARTS_MAX: Final = 3  # catalog, schema, table
+# Of all rows of one answer, as text: a row takes several times as much until it is written.
+ROWS_BYTES_MAX: Final = 16 * 1024 * 1024
+# Size in bytes of a value. Of PostgreSQL and SQLite these are the types that have one.
+_SIZE_EXPRESSIONS: Final = {
+    "postgresql": "octet_length(CAST({} AS text))",
+    "mysql": "length({})",
+    "mariadb": "length({})",
+    "sqlite": "length(CAST({} AS blob))",
+}
 _IDENTITY_CHARS: Final = 32
 # An error of one column; any other is of the connection.
 _OF_ONE_COLUMN: Final = (StatementTimeout, RemoteRefusal, MalformedResponse)
@@ -137,7 +146,7 @@ class SqlReader:
         types = self._read_types(connection, query.table)
         table, column = _quote_names(connection, query)
         statement = f"SELECT * FROM {table} WHERE {column} >= {start} ORDER BY {column}"  # noqa: S608 - quoted
-        rows = self._read_rows(connection, statement, limit)
+        rows = self._read_rows(connection, types, statement, limit)
         records = tuple(
             self._build_record(query, types, row, self._read_value(query, types, row))
             for row in rows
@@ -171,11 +180,11 @@ class SqlReader:
             after = f"({time} = {begin_text} AND {column} >= {first} OR {time} > {begin_text})"
             select = f"SELECT * FROM {quoted} WHERE {old}"  # noqa: S608 - quoted
             rows = self._read_rows(
-                connection, f"{select} AND {after} ORDER BY {time}, {column}", limit
+                connection, types, f"{select} AND {after} ORDER BY {time}, {column}", limit
             )
             # The last row of a page is the table's last one, or others follow.
             last = rows[-1:] or self._read_rows(
-                connection, f"{select} ORDER BY {time} DESC, {column} DESC", 1
+                connection, types, f"{select} ORDER BY {time} DESC, {column} DESC", 1
             )
 
             def find_position(row: Any) -> int:
@@ -194,9 +203,27 @@ class SqlReader:
         return types, end, records
 
     def _read_rows(
-        self, connection: sqlalchemy.Connection, statement: str, limit: int
+        self,
+        connection: sqlalchemy.Connection,
+        types: list[tuple[str, str]],
+        statement: str,
+        limit: int,
     ) -> list[Any]:
-        return self._execute(connection, f"{statement} LIMIT {limit}", limit)
+        """Return rows whose columns have these types. Ask for their size first: a driver reads all.
+
+        Raises RemoteRefusal if they are too large.
+        """
+        if not limit:
+            return []
+        page = f"{statement} LIMIT {limit}"
+        quote = connection.dialect.identifier_preparer.quote_identifier
+        size_of = _SIZE_EXPRESSIONS[_name_server(connection)]
+        sizes = " + ".join(f"coalesce({size_of.format(quote(name))}, 0)" for name, _ in types)
+        ((size,),) = self._execute(connection, f"SELECT sum({sizes}) FROM ({page}) AS page")  # noqa: S608 - quoted
+        if size is not None and size > ROWS_BYTES_MAX:
+            what = f"its next rows have {size} bytes, and {ROWS_BYTES_MAX} at most are read"
+            raise RemoteRefusal(self._source.name, what)
+        return self._execute(connection, page, limit)
 
     def _read_types(self, connection: sqlalchemy.Connection, table: str) -> list[tuple[str, str]]:
         """Return names and types of a table's columns, in their order."""

@@ -17,12 +17,19 @@ import sqlalchemy
 
 from offsetwatch.clients.databases import bounded_psycopg
 from offsetwatch.clients.databases.settings import StatementTimeout
-from offsetwatch.clients.databases.sql import SqlReader, _build_end, _build_statement, _translate
+from offsetwatch.clients.databases.sql import (
+    ROWS_BYTES_MAX,
+    SqlReader,
+    _build_end,
+    _build_statement,
+    _translate,
+)
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
     ClientError,
     MalformedResponse,
     NotFound,
+    RemoteRefusal,
     ResponseTimeout,
     SettingsRefused,
 )
@@ -122,6 +129,24 @@ def test_columns_share_a_time_limit_and_take_turns(database: Path) -> None:
     assert second == {columns.columns[1]: ColumnEnd(9007199254741001), columns.columns[0]: late}
 
 
+@pytest.mark.parametrize("order", [RowOrder("id"), RowOrder("id", ("at",))])
+def test_rows_that_are_too_large_are_not_read(database: Path, order: RowOrder) -> None:
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE files (id INTEGER, at TIMESTAMP, content BLOB)")
+        connection.execute("INSERT INTO files VALUES (1, 1001, 'small')")
+        connection.execute(f"INSERT INTO files VALUES (2, 1002, zeroblob({ROWS_BYTES_MAX + 1}))")
+        connection.execute("INSERT INTO files VALUES (3, 1003, NULL)")
+    connection.close()
+    reader = SqlReader(source(f"sqlite:///{database}"))
+    with pytest.raises(RemoteRefusal, match="bytes") as raised:
+        reader.read_records("files", order, 0, 1)
+    assert str(ROWS_BYTES_MAX + 1)[:5] in str(raised.value)
+    third = 1003 * NANOS_PER_MILLI * ID_SPAN + 3 if order.times else 3
+    found = reader.read_records("files", order, third, 1)
+    assert [record.offset for record in found.records] == [third]
+    reader.close()
+
+
 def test_the_last_row_is_read_only_where_a_page_has_no_row(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,7 +168,9 @@ def test_the_last_row_is_read_only_where_a_page_has_no_row(
     def read(start: int, count: int) -> tuple[int, list[int], int]:
         statements.clear()
         found = reader.read_records("changes", RowOrder("id", ("at",)), start, count)
-        last_reads = sum(" DESC" in statement for statement in statements)
+        last_reads = sum(
+            statement.startswith("SELECT *") and " DESC" in statement for statement in statements
+        )
         return found.end, [record.offset for record in found.records], last_reads
 
     positions = [(1000 + number) * NANOS_PER_MILLI * ID_SPAN + number for number in range(5)]
