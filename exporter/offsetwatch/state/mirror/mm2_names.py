@@ -33,6 +33,7 @@ DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
 HEARTBEATS: Final = "heartbeats"
 _SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ANY_TOPIC: Final = "*"
 _TOPIC_PLACEHOLDER: Final = "{topic}"
 _REPLACEMENT: Final = re.compile(
@@ -167,11 +168,21 @@ def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
 
 
 def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
-    """Return the topic of a topic's copies if MM2 would write to `name`, or None."""
+    """Return the topic of a topic's copies if MM2 would write to `name`, or None.
+
+    None too if its transforms make a name of it that no topic can have: its task fails.
+    """
     followed, stated = route_topic(flow.routers, name), find_configured_copy(flow, topic)
+    if followed is not None and not is_topic_name(followed):
+        return None
     if stated is None or followed == stated:
         return followed
     return stated if followed is None else None
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic can have this name (org.apache.kafka.common.internals.Topic)."""
+    return name not in {".", ".."} and _TOPIC_NAME.fullmatch(name) is not None
 
 
 def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:

@@ -87,6 +87,17 @@ def test_a_regex_router_is_followed_to_the_letter(
     assert route_topic((regex(pattern, replacement),), name) == expected
 
 
+@pytest.mark.parametrize("replacement", ["", ".", "..", "to $1", "x" * 250, "\u00fc-$1"])
+def test_copies_go_to_no_topic_whose_name_kafka_does_not_allow(replacement: str) -> None:
+    flow = replace(FLOW, downstream="east", routers=(regex(r"west\.(.*)", replacement),))
+    assert find_remote_topic(flow, "orders", ()) is None
+    assert resolve_checkpoint_topic(flow, "west.orders", ("orders",)) is None
+    assert locate_internal_topics(flow) == (
+        KafkaTopic("east", "west.checkpoints.internal"),
+        KafkaTopic("east", "heartbeats"),
+    )
+
+
 def test_several_routers_work_in_their_order() -> None:
     one, other = regex(r"west\.(.*)", "$1"), regex("(.*)", "copy-$1")
     assert route_topic((one, other), "west.orders") == "copy-orders"
