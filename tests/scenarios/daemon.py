@@ -322,6 +322,8 @@ class Daemon:
         sinks = [sink for sink in self.snapshot.topology.sinks if sink.connect_cluster == name]
         if sinks:
             self._put(polls.poll_groups(name, self._admins(), sinks, self.clock))
+        else:  # as the monitor does when the last one is gone
+            self._put((InputRetired(InputId(GROUPS, connect_cluster=name)),))
 
     def _poll_ends(self, name: str) -> None:
         if name not in self._ends:
