@@ -29,6 +29,7 @@ from lab.errors import LabError
 from lab.faults import chaos, kinds
 from lab.faults.faulty_lab import Arena, arena
 from lab.faults.kinds import Kind, Round
+from lab.http import NO_AUTHORITIES
 from lab.kills import journal_reader, seeded_kills
 from lab.kills.journal_reader import JournalReader
 from lab.product.offsetwatch import Product
@@ -157,7 +158,12 @@ def things(lab: Lab) -> Things:
         groups = (group for group in cluster.groups() if not group.startswith(SINK_GROUP))
         names |= {f"topic {topic} on {name}" for topic in cluster.topics()}
         names |= {f"group {group} on {name}" for group in groups}
-    answer = httpx.get(f"{lab.connect_urls[0]}/connectors", trust_env=False, timeout=ANSWER_S_MAX)
+    answer = httpx.get(
+        f"{lab.connect_urls[0]}/connectors",
+        trust_env=False,
+        timeout=ANSWER_S_MAX,
+        verify=NO_AUTHORITIES,
+    )
     return frozenset(names | {f"connector {connector}" for connector in answer.json()})
 
 

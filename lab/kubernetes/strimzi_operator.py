@@ -18,6 +18,7 @@ from urllib.parse import quote
 import httpx
 
 from lab.errors import LabError
+from lab.http import NO_AUTHORITIES
 from lab.kubernetes.api_server import Kubernetes
 
 GROUP: Final = "kafka.strimzi.io"
@@ -63,7 +64,9 @@ class Operator:
         self._kubernetes = kubernetes
         self._namespace = namespace
         self._version = version
-        self._connect = httpx.Client(base_url=url, timeout=100.0, trust_env=False)
+        self._connect = httpx.Client(
+            base_url=url, timeout=100.0, trust_env=False, verify=NO_AUTHORITIES
+        )
         self._versions: dict[str, tuple[str, float]] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeVar
 import httpx
 
 from lab.errors import LabError
+from lab.http import NO_AUTHORITIES
 from lab.processes.child import Child
 from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
@@ -116,7 +117,7 @@ class Alerting:
         if control is not None:
             self._posted = ALERTMANAGER.format(url=f"{control}{HOOK}", token_file=token_file)
         self._children: list[Child] = []
-        self._http = httpx.Client(timeout=10.0, trust_env=False)
+        self._http = httpx.Client(timeout=10.0, trust_env=False, verify=NO_AUTHORITIES)
 
     def __enter__(self) -> Self:
         self.start()

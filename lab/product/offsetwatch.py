@@ -12,6 +12,7 @@ import httpx
 
 from lab.cluster.lab import Lab
 from lab.errors import LabError
+from lab.http import NO_AUTHORITIES
 from lab.moments import seconds
 from lab.processes.child import Child, finished
 from lab.processes.ports import LOOPBACK
@@ -172,7 +173,7 @@ class Product:
 
         def ready() -> None:
             try:
-                answer = httpx.get(f"{self.url}/-/ready", trust_env=False)
+                answer = httpx.get(f"{self.url}/-/ready", trust_env=False, verify=NO_AUTHORITIES)
             except httpx.TransportError as exc:
                 raise NotYet(str(exc)) from exc
             if answer.status_code != httpx.codes.OK:
@@ -198,7 +199,11 @@ class Product:
         """Raises LabError with the end of its log for a daemon that is not there any more."""
         try:
             return httpx.get(
-                f"{self.url}{path}", headers={"Accept": accept}, trust_env=False, timeout=10.0
+                f"{self.url}{path}",
+                headers={"Accept": accept},
+                trust_env=False,
+                timeout=10.0,
+                verify=NO_AUTHORITIES,
             )
         except httpx.TransportError as exc:
             if self.daemon_running:

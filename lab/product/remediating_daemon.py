@@ -19,6 +19,7 @@ from lab.cluster.build import WORKERS
 from lab.cluster.lab import Lab
 from lab.errors import LabError
 from lab.faults.recording_proxy import Exchange, Recorder
+from lab.http import NO_AUTHORITIES
 from lab.processes.ports import LOOPBACK, free_port
 from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
@@ -121,7 +122,9 @@ class Guarded:
             config=self._stem,
             extra=self._extra(remedy),
         )
-        self._http = httpx.Client(base_url=self.control_url, timeout=30.0, trust_env=False)
+        self._http = httpx.Client(
+            base_url=self.control_url, timeout=30.0, trust_env=False, verify=NO_AUTHORITIES
+        )
 
     def start(self) -> None:
         """Begin to watch; returns when the daemon is ready."""
@@ -139,7 +142,9 @@ class Guarded:
         """Another `remedy:` from now on; the daemon has taken it over when this returns."""
         listen = self.product.url.removeprefix("http://")
         self.product.config.write_text(f'{self._stem}listen: "{listen}"\n{self._extra(remedy)}')
-        answer = httpx.post(f"{self.product.url}/-/reload", trust_env=False, timeout=90.0)
+        answer = httpx.post(
+            f"{self.product.url}/-/reload", trust_env=False, timeout=90.0, verify=NO_AUTHORITIES
+        )
         if answer.status_code != httpx.codes.OK:
             raise LabError(f"reload: HTTP {answer.status_code} {answer.text[:500]}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 
+from lab.http import NO_AUTHORITIES
 from tests.waiting import until
 from tools.promtool import binaries
 
@@ -70,7 +71,7 @@ def serving(folder: Path, openmetrics: str, offset: int) -> Iterator[Prometheus]
         f"--web.listen-address={address}",
     ]
     with (
-        httpx.Client(trust_env=False, timeout=START_S_MAX) as client,
+        httpx.Client(trust_env=False, timeout=START_S_MAX, verify=NO_AUTHORITIES) as client,
         (folder / "log").open("w") as log,
         subprocess.Popen(command, stdout=log, stderr=log, cwd=folder) as process,
     ):

@@ -22,6 +22,7 @@ from click.testing import CliRunner
 
 from lab.__main__ import main as lab_commands
 from lab.cluster.certificates import Authority
+from lab.http import NO_AUTHORITIES
 from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
@@ -168,7 +169,9 @@ def test_the_daemon_runs_with_it_and_ends_when_it_is_reported_to(
 
     def sees() -> None:
         try:
-            response = httpx.get(f"http://{address}/metrics", trust_env=False)
+            response = httpx.get(
+                f"http://{address}/metrics", trust_env=False, verify=NO_AUTHORITIES
+            )
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
         up = r'offsetwatch_input_up\{kind="connect_rest",[^}]*connect_cluster="lab",[^}]*\} 1'
@@ -179,7 +182,12 @@ def test_the_daemon_runs_with_it_and_ends_when_it_is_reported_to(
         until("what it sees of Connect", sees, timeout_s=READY_S_MAX, evidence=log.read_text)
         healthy = shell.run("offsetwatch healthcheck --config offsetwatch.yaml")
         assert healthy.returncode == 0, healthy.stderr
-        reloaded = httpx.post(f"http://{address}/-/reload", trust_env=False, timeout=READY_S_MAX)
+        reloaded = httpx.post(
+            f"http://{address}/-/reload",
+            trust_env=False,
+            timeout=READY_S_MAX,
+            verify=NO_AUTHORITIES,
+        )
         assert reloaded.status_code == 200, reloaded.text
         daemon.send_signal(signal.SIGTERM)
         assert daemon.wait(READY_S_MAX) == 0, log.read_text()

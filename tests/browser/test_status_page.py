@@ -8,6 +8,7 @@ import re
 import httpx
 import pytest
 
+from lab.http import NO_AUTHORITIES
 from offsetwatch.model.findings import Severity, Verdict
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.browser import worlds
@@ -332,7 +333,10 @@ def test_the_page_shows_findings_with_the_password_and_answers_401_without_it(pa
     before = page.run("performance.getEntriesByType('resource').length")
     page.until(f"performance.getEntriesByType('resource').length > {before}")  # it asks again
     assert "copy-west makes no progress: work waits" in text_of(page, "findings")
-    assert httpx.get(guarded.url, trust_env=False).status_code == httpx.codes.UNAUTHORIZED
+    assert (
+        httpx.get(guarded.url, trust_env=False, verify=NO_AUTHORITIES).status_code
+        == httpx.codes.UNAUTHORIZED
+    )
 
 
 GROUPS = (

@@ -15,6 +15,7 @@ import httpx
 
 from lab import Lab
 from lab.cluster.connector_configs import mm2_source
+from lab.http import NO_AUTHORITIES
 from lab.kills import sample_connectors
 from lab.stories import cluster_actions
 from lab.waiting import until
@@ -50,7 +51,9 @@ class LabCluster:
         # No connection is kept: asked by many threads at once, httpcore may close one that it has
         # just given to somebody ("Bad file descriptor").
         one_each = httpx.Limits(max_keepalive_connections=0)
-        self._http = httpx.Client(timeout=100.0, trust_env=False, limits=one_each)
+        self._http = httpx.Client(
+            timeout=100.0, trust_env=False, limits=one_each, verify=NO_AUTHORITIES
+        )
 
     def close(self) -> None:
         self._http.close()

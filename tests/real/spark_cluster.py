@@ -18,6 +18,7 @@ from typing import Any, Self
 import httpx
 import pyspark
 
+from lab.http import NO_AUTHORITIES
 from lab.processes.child import Child
 from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
@@ -90,7 +91,7 @@ class SparkCluster:
     def _until_alive(self, workers: int) -> None:
         def alive() -> None:
             try:
-                answer = httpx.get(self._page, trust_env=False)
+                answer = httpx.get(self._page, trust_env=False, verify=NO_AUTHORITIES)
             except httpx.TransportError as exc:
                 raise NotYet(str(exc)) from exc
             if answer.json()["aliveworkers"] != workers:

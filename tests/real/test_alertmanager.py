@@ -13,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from lab.http import NO_AUTHORITIES
 from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.config import NotifyConfig
@@ -55,7 +56,7 @@ def url(tmp_path: Path, receiver: Endpoint) -> Iterator[str]:
 
 def up(at: str) -> None:
     try:
-        httpx.get(f"{at}/-/ready").raise_for_status()
+        httpx.get(f"{at}/-/ready", verify=NO_AUTHORITIES).raise_for_status()
     except httpx.HTTPError as exc:
         raise NotYet(str(exc)) from exc
 
@@ -72,7 +73,10 @@ def test_an_alert_of_a_known_connector_becomes_a_hint_once(tmp_path: Path):
         with alertmanager(tmp_path, free_port(), config) as name:
             until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
             httpx.post(
-                f"{name}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+                f"{name}/api/v2/alerts",
+                content=body,
+                headers={"Content-Type": "application/json"},
+                verify=NO_AUTHORITIES,
             ).raise_for_status()
 
             def twice() -> None:
@@ -89,7 +93,7 @@ def test_an_alert_of_a_known_connector_becomes_a_hint_once(tmp_path: Path):
 
 def active(url: str) -> dict[tuple[str, str], dict]:
     """(alertname, severity) -> alert, as its own API tells."""
-    document = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
+    document = httpx.get(f"{url}/api/v2/alerts", verify=NO_AUTHORITIES).raise_for_status().json()
     return {(item["labels"]["alertname"], item["labels"]["severity"]): item for item in document}
 
 
@@ -142,7 +146,10 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
         for message in (began, ended):
             body = encode_alerts_body([message], time.time(), lasts_s=3600.0, external_url=page)
             httpx.post(
-                f"{name}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+                f"{name}/api/v2/alerts",
+                content=body,
+                headers={"Content-Type": "application/json"},
+                verify=NO_AUTHORITIES,
             ).raise_for_status()
             posted(message)
 
@@ -186,7 +193,10 @@ def test_a_receiver_gets_what_our_example_for_it_says(
         until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
         body = encode_alerts_body([message], time.time(), lasts_s=3600.0, external_url=None)
         httpx.post(
-            f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+            f"{at}/api/v2/alerts",
+            content=body,
+            headers={"Content-Type": "application/json"},
+            verify=NO_AUTHORITIES,
         ).raise_for_status()
         until("it arrived", arrived, timeout_s=DEADLINE_S)
     assert value_at(receiver.got[0].body, title) == finding.summary

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from lab import Lab
+from lab.http import NO_AUTHORITIES
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from tests.real.conftest import FAST
@@ -49,7 +50,9 @@ def positions(product: Product) -> dict[str, float]:
 
 
 def reload(product: Product) -> httpx.Response:
-    return httpx.post(f"{product.url}/-/reload", trust_env=False, timeout=90.0)
+    return httpx.post(
+        f"{product.url}/-/reload", trust_env=False, timeout=90.0, verify=NO_AUTHORITIES
+    )
 
 
 def test_a_topic_recreated_is_read_again(lab: Lab, alone: Product) -> None:

@@ -17,6 +17,7 @@ import httpx
 import pytest
 
 from lab.cluster.lone_broker import lone_broker
+from lab.http import NO_AUTHORITIES
 from lab.processes.child import Child
 from lab.processes.ports import LOOPBACK, free_port
 from lab.product.program import EXPORTER
@@ -91,7 +92,9 @@ class Daemon:
         return self.folder / "state"
 
     def gauge(self, name: str) -> float | None:
-        text = httpx.get(f"http://{LOOPBACK}:{self.port}/metrics", timeout=WAIT_S).text
+        text = httpx.get(
+            f"http://{LOOPBACK}:{self.port}/metrics", timeout=WAIT_S, verify=NO_AUTHORITIES
+        ).text
         for line in text.splitlines():
             if line.startswith(f"offsetwatch_{name} "):
                 return float(line.split()[1])
@@ -102,7 +105,9 @@ class Daemon:
     ) -> httpx.Response:
         url = f"http://{LOOPBACK}:{self.control}/api/v1{path}"
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.request(method, url, json=body, headers=headers, timeout=WAIT_S)
+        return httpx.request(
+            method, url, json=body, headers=headers, timeout=WAIT_S, verify=NO_AUTHORITIES
+        )
 
     def lines(self) -> tuple[ChainLine, ...]:
         with closing(Journal(self.state)) as journal:

@@ -16,6 +16,7 @@ import pytest
 
 from lab import Lab, LabOptions
 from lab.cluster.connector_configs import mm2_source
+from lab.http import NO_AUTHORITIES
 from lab.kills import sample_connectors
 from lab.kills.sample_connectors import Mirror, Source
 from lab.kubernetes.api_server import Kubernetes
@@ -557,7 +558,9 @@ def test_what_the_operator_would_put_back_is_refused_over_rest_with_the_way_that
 
 def test_a_stop_over_rest_does_not_last(world: World, operator: Operator, source: Source) -> None:
     """Why it is refused."""
-    httpx.put(f"{world.lab.connect_urls[0]}/connectors/{source.name}/stop").raise_for_status()
+    httpx.put(
+        f"{world.lab.connect_urls[0]}/connectors/{source.name}/stop", verify=NO_AUTHORITIES
+    ).raise_for_status()
     until(
         f"{source.name} stopped and running again",
         lambda: _resumed(operator, source.name),

@@ -15,6 +15,7 @@ from lab import Lab
 from lab.check import compare
 from lab.cluster.connector_configs import FILE_SOURCE
 from lab.cluster.kafka_client import settings
+from lab.http import NO_AUTHORITIES
 from lab.json_text import text
 from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
@@ -128,7 +129,12 @@ def test_transaction_markers_at_the_end_of_the_topic_do_not_make_the_tail_look_b
     assert compare.log_ends(exact, "east", [where])[where] > last + 1
     becomes(exact_product, 0, "tail_behind_records", **OFFSETS)
     becomes(exact_product, 1, "input_up", **TAIL)
-    assert httpx.get(f"{exact_product.url}/-/ready", trust_env=False).status_code == httpx.codes.OK
+    assert (
+        httpx.get(
+            f"{exact_product.url}/-/ready", trust_env=False, verify=NO_AUTHORITIES
+        ).status_code
+        == httpx.codes.OK
+    )
 
 
 def test_an_open_transaction_shows_nothing_that_is_not_committed(

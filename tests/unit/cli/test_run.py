@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from lab.http import NO_AUTHORITIES
 from lab.processes.child import Child
 from lab.processes.ports import free_port
 from lab.product.program import EXPORTER
@@ -32,7 +33,7 @@ def test_a_daemon_that_crashes_says_where_each_of_its_threads_was(tmp_path: Path
 
     def serving() -> None:
         try:
-            httpx.get(f"http://127.0.0.1:{port}/-/healthy", trust_env=False)
+            httpx.get(f"http://127.0.0.1:{port}/-/healthy", trust_env=False, verify=NO_AUTHORITIES)
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from lab.http import NO_AUTHORITIES
 from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch import config
@@ -68,7 +69,9 @@ def running(folder: Path, hook: Endpoint, port: int) -> Iterator[None]:
 
 
 def metrics(port: int) -> str:
-    return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).text
+    return httpx.get(
+        f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S, verify=NO_AUTHORITIES
+    ).text
 
 
 def test_an_unreachable_input_is_notified_once_over_a_restart(tmp_path: Path, hook: Endpoint):

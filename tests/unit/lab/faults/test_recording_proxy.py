@@ -16,6 +16,7 @@ import pytest
 
 from lab.cluster.certificates import Authority
 from lab.faults.recording_proxy import Certified, Fault, Recorder, Trouble
+from lab.http import NO_AUTHORITIES
 
 TROUBLE_S = 0.05
 HELD_S = 10.0
@@ -78,7 +79,9 @@ def recorder(worker: Worker) -> Iterator[Recorder]:
 
 @pytest.fixture
 def client(recorder: Recorder) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=recorder.url, trust_env=False, timeout=10.0) as built:
+    with httpx.Client(
+        base_url=recorder.url, trust_env=False, timeout=10.0, verify=NO_AUTHORITIES
+    ) as built:
         yield built
 
 
@@ -166,12 +169,19 @@ def test_a_held_request_reaches_the_worker_when_it_is_let_go_and_not_before(
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(httpx.put, f"{recorder.url}/connectors/a/pause", trust_env=False)
         assert held.come.wait(HELD_S)
-        assert httpx.get(f"{recorder.url}/", trust_env=False).status_code == 200
+        assert (
+            httpx.get(f"{recorder.url}/", trust_env=False, verify=NO_AUTHORITIES).status_code == 200
+        )
         assert (worker.heard, answer.done()) == (["GET /"], False)
         held.go.set()
         assert answer.result(HELD_S).status_code == 200
     assert worker.heard == ["GET /", "PUT /connectors/a/pause"]
-    assert httpx.put(f"{recorder.url}/connectors/a/pause", trust_env=False).status_code == 200
+    assert (
+        httpx.put(
+            f"{recorder.url}/connectors/a/pause", trust_env=False, verify=NO_AUTHORITIES
+        ).status_code
+        == 200
+    )
 
 
 def test_a_worker_that_is_away_is_an_exchange_without_an_answer(

@@ -16,6 +16,7 @@ from prometheus_client.openmetrics.parser import (
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from structlog.testing import capture_logs
 
+from lab.http import NO_AUTHORITIES
 from offsetwatch.errors import ConfigError, TargetUnreachable
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
 from offsetwatch.serve.metrics.exposition import RENDERS_MAX
@@ -89,7 +90,9 @@ def serving(world: World) -> Iterator[httpx.Client]:
     server.start()
     try:
         url = f"http://127.0.0.1:{server.port}"
-        with httpx.Client(base_url=url, timeout=DEADLINE_S, trust_env=False) as client:
+        with httpx.Client(
+            base_url=url, timeout=DEADLINE_S, trust_env=False, verify=NO_AUTHORITIES
+        ) as client:
             yield client
     finally:
         server.stop()
@@ -298,7 +301,9 @@ def test_a_version_with_markup_does_not_reach_the_page():
     )
     server.start()
     try:
-        text = httpx.get(f"http://127.0.0.1:{server.port}/", trust_env=False).text
+        text = httpx.get(
+            f"http://127.0.0.1:{server.port}/", trust_env=False, verify=NO_AUTHORITIES
+        ).text
     finally:
         server.stop()
     assert "<script>" not in text
@@ -527,7 +532,7 @@ def test_port_0_takes_any_free_port(world):
     try:
         assert server.port > 0
         url = f"http://127.0.0.1:{server.port}/-/healthy"
-        assert httpx.get(url, trust_env=False).status_code == 200
+        assert httpx.get(url, trust_env=False, verify=NO_AUTHORITIES).status_code == 200
     finally:
         server.stop()
 
@@ -536,7 +541,7 @@ def test_a_stopped_server_answers_no_more_and_leaves_no_thread(world):
     with serving(world) as client:
         client.get("/metrics")
     with pytest.raises(httpx.ConnectError):
-        httpx.get(str(client.base_url), trust_env=False)
+        httpx.get(str(client.base_url), trust_env=False, verify=NO_AUTHORITIES)
     assert not [one for one in threading.enumerate() if one.name.startswith("read-listener")]
 
 
@@ -596,7 +601,7 @@ def test_other_spellings_of_an_address_work(world, listen):
     try:
         host = "[::1]" if "::1" in listen else "127.0.0.1"
         url = f"http://{host}:{server.port}/-/healthy"
-        assert httpx.get(url, trust_env=False).status_code == 200
+        assert httpx.get(url, trust_env=False, verify=NO_AUTHORITIES).status_code == 200
     finally:
         server.stop()
 

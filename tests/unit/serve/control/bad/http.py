@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import httpx
 
 from lab.cluster.certificates import Authority
+from lab.http import NO_AUTHORITIES
 from offsetwatch.serve.control.connection import ControlConnectionBounds
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
 from offsetwatch.serve.metrics.families import ConfigReloadStatus
@@ -192,7 +193,11 @@ def _(stage, _):
             flood += [pool.submit(stage.hook, payload()) for _ in range(200)]
             scrapes = 0
             while not all(future.done() for future in flood):
-                response = httpx.get(f"http://127.0.0.1:{read.port}/metrics", timeout=DEADLINE_S)
+                response = httpx.get(
+                    f"http://127.0.0.1:{read.port}/metrics",
+                    timeout=DEADLINE_S,
+                    verify=NO_AUTHORITIES,
+                )
                 assert response.status_code == 200
                 scrapes += 1
         assert scrapes
