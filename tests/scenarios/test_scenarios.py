@@ -14,6 +14,7 @@ STORIES = sorted(path.parent for path in Path(__file__).parent.glob("*/world.yam
 # Days of virtual time, or a hundred inputs for hours: a third of the time of all stories.
 LONG = {
     "00-quiet-day",
+    "00-quiet-day-in-a-hostile-world",
     "05-source-hangs-unnoticed",
     "31-address-leads-to-an-empty-connect",
     "31-failed-task-without-status",
