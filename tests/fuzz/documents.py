@@ -19,6 +19,7 @@ from offsetwatch.cli.remote.control_client import (
 )
 from offsetwatch.clients.kafka.inspector import parse_api_versions
 from offsetwatch.config import properties
+from offsetwatch.decode.pgoutput import parse_pgoutput
 from offsetwatch.documents import decode as decode_document
 from offsetwatch.errors import ClientError, JournalDamaged, MalformedResponse
 from offsetwatch.judge.findings.register import FindingsRegister
@@ -233,6 +234,16 @@ _DOCUMENTS: Final = (
 )
 
 
+# A commit, a relation, an insert, and the truncation of two tables.
+_MESSAGES: Final = tuple(
+    bytes.fromhex(text)
+    for text in (
+        "43000000000001d7f6500000000001d7f6800003047ae6219830",
+        "52000040057075626c6963006f726465727300640003016964000000001400",
+        "4900004005",
+        "540000000200000040050000400600",
+    )
+)
 _PROBLEM: Final = (
     b'{"error":"refused","message":"x",'
     b'"guards":[{"guard":"bounds","number":28,"answer":"deny","said":"y"}]}'
@@ -317,6 +328,7 @@ def _targets() -> list[Target]:
             [(versions,)],
             _or(partial(parse_api_versions, "east"), MalformedResponse),
         ),
+        ("pgoutput_messages", [(message,) for message in _MESSAGES], _or(parse_pgoutput)),
     )
     return [Target(name, seeds, run) for name, seeds, run in table]
 

@@ -70,6 +70,7 @@ _TOPIC_KEEPING_CLASSES = frozenset(
 ) | frozenset(_TOPIC_KEEPING_TRANSFORMS[_TRANSFORMS_PACKAGE])
 _INT_MAX = 2**31 - 1
 _DEFAULT_SLOT = "debezium"  # PostgresConnectorConfig.SLOT_NAME
+_DEFAULT_PUBLICATION = "dbz_publication"  # PostgresConnectorConfig.PUBLICATION_NAME
 _PREFIXES = ("topic.prefix", "database.server.name", "mongodb.name")  # the others until Debezium 1
 _DEFAULT_POLL_MS = 5000  # JdbcSourceConnectorConfig.POLL_INTERVAL_MS_DEFAULT
 _PORT_DIGITS = 5
@@ -145,6 +146,7 @@ def _parse_database_settings(class_name: str, config: Mapping[str, str]) -> Data
             (prefix for name in _PREFIXES if (prefix := _read_plain(config, name))), None
         ),
         slot=_read_plain(config, "slot.name", _DEFAULT_SLOT),
+        publication=_read_plain(config, "publication.name", _DEFAULT_PUBLICATION),
     )
 
 

@@ -116,7 +116,7 @@ class DatabaseSettings:
     host, port, database    of the server, by Debezium's `database.*`
     user              the name by which it connects
     topic_prefix      Debezium's `topic.prefix`, which is `server` in its source partitions
-    slot              Debezium's `slot.name` on PostgreSQL
+    slot, publication    Debezium's `slot.name` and `publication.name` on PostgreSQL
     mode              JDBC: bulk, incrementing, timestamp or timestamp+incrementing
     incrementing_column, timestamp_columns    JDBC
     has_query         JDBC reads a query and not tables
@@ -134,6 +134,7 @@ class DatabaseSettings:
     timestamp_columns: tuple[str, ...] = ()
     has_query: bool = False
     poll_s: float = 0.0
+    publication: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,19 @@ class PostgresqlEnd(msgspec.Struct, frozen=True, gc=False, tag="postgresql"):
     database: str | None = None
 
 
+class SlotMessage(NamedTuple):
+    """Message that a replication slot has for its consumer.
+
+    position    of the change; of a commit, the one after its record
+    xid         of the transaction
+    content     beginning of the message, without the values of rows
+    """
+
+    position: int
+    xid: int
+    content: bytes
+
+
 class BinlogFile(NamedTuple):
     """Binlog file of a server, and its size in bytes."""
 

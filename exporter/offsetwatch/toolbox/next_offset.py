@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from offsetwatch.decode.offset_order import (
     Fields,
@@ -29,6 +29,7 @@ from offsetwatch.model.offsets import Scalar
 from offsetwatch.model.source_ends import BINLOG_EVENTS_MAX, BinlogEvent, MysqlEnd
 from offsetwatch.state.sources.distances import measure_mysql
 
+METADATA_PREFIX: Final = "transaction_data_collection_order_"  # of Debezium, by table
 BYTES_MAX: Final = 256 * 1024 * 1024
 _PAGE: Final = 500  # events of one statement; a server may delay commits meanwhile
 _LOG_START: Final = 4
@@ -49,7 +50,6 @@ _MARIADB_BEGIN: Final = re.compile(r"(BEGIN|XA START)\b")
 _END: Final = re.compile(r"COMMIT|ROLLBACK", re.IGNORECASE)
 _USE: Final = re.compile(r"use `(?P<database>.*?)`; (?P<statement>.*)", re.DOTALL)
 _TABLE: Final = re.compile(r"table_id: [0-9]+ \((.*)\)", re.DOTALL)
-_METADATA_PREFIX: Final = "transaction_data_collection_order_"
 
 
 class BinlogEvents(Protocol):
@@ -89,15 +89,18 @@ class BinlogTransaction:
         return self.end - self.start
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, slots=True)
-class NextOffset:
+class NextOffset(Generic[T]):
     """Offset after the transactions that it passes over.
 
     notes   what the person who uses it has to know, a sentence each
     """
 
     fields: Mapping[str, Scalar]
-    transactions: tuple[BinlogTransaction, ...]
+    transactions: tuple[T, ...]
     notes: tuple[str, ...]
 
 
@@ -165,7 +168,7 @@ def find_next_offset(
     source: str,
     count: int = 1,
     events_max: int = BINLOG_EVENTS_MAX,
-) -> NextOffset:
+) -> NextOffset[BinlogTransaction]:
     """Return the offset after the next `count` transactions.
 
     With GTIDs, these are the first ones of the binlog that the offset lacks, as the server sends
@@ -308,12 +311,12 @@ def _add_statement(transaction: BinlogTransaction, event: BinlogEvent) -> bool:
 
 def _build_next_offset(
     offset: Fields, gtids: str | None, transactions: tuple[BinlogTransaction, ...]
-) -> NextOffset:
+) -> NextOffset[BinlogTransaction]:
     last = transactions[-1]
     fields: dict[str, Scalar] = {
         name: value
         for name, value in offset.items()
-        if name not in {"event", "row"} and not name.startswith(_METADATA_PREFIX)
+        if name not in {"event", "row"} and not name.startswith(METADATA_PREFIX)
     }
     fields |= {"file": last.file, "pos": last.end}
     if gtids is not None:

@@ -191,14 +191,14 @@ def offsets_list() -> None:
     type=click.IntRange(1, 1_000_000),
     default=BINLOG_EVENTS_MAX,
     show_default=True,
-    help="Give up after this many events of the binlog.",
+    help="Give up after this many events of the binlog, or messages of the replication slot.",
 )
 @output_options
 @calls("offsets.next_offset:show_next_offset")
 def offsets_next() -> None:
-    """Show the offset of a Debezium MySQL or MariaDB connector after its next transaction, what it
-    passes over, and the command that sets it. The database is read, from `sources`; nothing is
-    changed.
+    """Show the offset of a Debezium MySQL, MariaDB or PostgreSQL connector after its next
+    transaction, what it passes over, and the command that sets it. The database is read, from
+    `sources`; nothing is changed.
     """
 
 

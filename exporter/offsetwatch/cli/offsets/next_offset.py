@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import msgspec
 
@@ -20,17 +20,23 @@ from offsetwatch.cli.offsets.store_options import (
     take_store_options,
 )
 from offsetwatch.clients.databases.mysql import MysqlReader
-from offsetwatch.decode.dialects import DEBEZIUM_POSTGRES, find_own_dialect
+from offsetwatch.clients.databases.postgresql import PostgresqlReader
+from offsetwatch.clock import to_utc
+from offsetwatch.decode.dialects import DEBEZIUM_MYSQL, DEBEZIUM_POSTGRES, find_own_dialect
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.errors import AccessDenied, ClientError, RemoteRefusal, TargetUnreachable
 from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import ConnectorSettings
 from offsetwatch.model.source_ends import SourceEndRequest
 from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.state.sources.distances import format_wal_position
+from offsetwatch.toolbox.next_commit import SlotTransaction, find_next_commit
 from offsetwatch.toolbox.next_offset import BinlogTransaction, NextOffset, find_next_offset
 from offsetwatch.toolbox.offset_shapes import parse_fields
 from offsetwatch.toolbox.store.offset_store import OffsetStore, StateBeforeChange
 from offsetwatch.toolbox.suggestions import suggest_name
+
+_Found = NextOffset[BinlogTransaction] | NextOffset[SlotTransaction]
 
 
 def show_next_offset(
@@ -97,28 +103,33 @@ def _find(
     pair: PartitionOffset,
     count: int,
     events_max: int,
-) -> tuple[str, NextOffset]:
+) -> tuple[str, _Found]:
     """Return the name of the source that was read, and the next offset."""
-    if find_own_dialect(settings.class_name) == DEBEZIUM_POSTGRES.name:
-        raise RemoteRefusal(
-            connector,
-            "the next commit of a PostgreSQL connector is not computed",
-            "pg_logical_slot_peek_binary_changes shows what its slot has, while no task runs",
-        )
     source = store.sources.find(connector, settings)
     if isinstance(source, str):
         raise RemoteRefusal(connector, source, "name its database under sources: docs/sources.md")
-    reader = store.sources.open(source)
-    if not isinstance(reader, MysqlReader):
-        raise RemoteRefusal(
-            connector, "only of Debezium's MySQL and MariaDB connectors the next offset is computed"
-        )
-    end = reader.read(SourceEndRequest(source.name))
+    name, reader = source.name, store.sources.open(source)
     offset = parse_fields(pair.offset) or {}
-    found = find_next_offset(
-        offset, end, reader, source=source.name, count=count, events_max=events_max
+    dialect = find_own_dialect(settings.class_name)
+    if isinstance(reader, PostgresqlReader) and dialect == DEBEZIUM_POSTGRES.name:
+        return name, find_next_commit(
+            offset,
+            reader.read(SourceEndRequest(name)),
+            reader,
+            settings.database,
+            source=name,
+            count=count,
+            messages_max=events_max,
+        )
+    if isinstance(reader, MysqlReader) and dialect == DEBEZIUM_MYSQL.name:
+        end = reader.read(SourceEndRequest(name))
+        return name, find_next_offset(
+            offset, end, reader, source=name, count=count, events_max=events_max
+        )
+    raise RemoteRefusal(
+        connector,
+        "the next offset is computed only of Debezium's MySQL, MariaDB and PostgreSQL connectors",
     )
-    return source.name, found
 
 
 def _print(
@@ -126,7 +137,7 @@ def _print(
     where: OffsetStoreOptions,
     source: str,
     pair: PartitionOffset,
-    found: NextOffset,
+    found: _Found,
     notes: tuple[str, ...],
     output_format: OutputFormat,
 ) -> None:
@@ -135,13 +146,15 @@ def _print(
     command = (
         f"offsetwatch offsets alter {shlex.quote(connector)} {where.options} {shlex.join(words)}"
     )
+    binlog = [each for each in found.transactions if isinstance(each, BinlogTransaction)]
+    slot = [each for each in found.transactions if isinstance(each, SlotTransaction)]
     document = {
         "connector": connector,
         "source": source,
         "partition": msgspec.Raw(pair.partition.encode()),
         "now": msgspec.Raw((pair.offset or "null").encode()),
         "next": msgspec.Raw(then.encode()),
-        "bytes": sum(each.bytes for each in found.transactions),
+        **({"bytes": sum(each.bytes for each in binlog)} if binlog else {}),
         "passes_over": [_encode(each) for each in found.transactions],
         "notes": notes,
         "command": command,
@@ -151,19 +164,10 @@ def _print(
         output.print_lines(
             f"Next offset of {connector}, by source {source}", _list_offsets(pair, then)
         )
-        output.print_columns(
-            "Passes over",
-            found.transactions,
-            {
-                "file": lambda each: each.file,
-                "from": lambda each: each.start,
-                "to": lambda each: each.end,
-                "GTID": lambda each: each.gtid,
-                "events": lambda each: _format_events(each.events),
-                "tables": lambda each: ", ".join(each.tables),
-                "statements": lambda each: ", ".join(each.statements),
-            },
-        )
+        if binlog:
+            output.print_columns("Passes over", binlog, _BINLOG_COLUMNS)
+        if slot:
+            output.print_columns("Passes over", slot, _SLOT_COLUMNS)
         for note in notes:
             output.print_error(f"{connector}: {note}")
         output.print_lines("If that is what you want:", [f"  {command}"])
@@ -177,7 +181,17 @@ def _list_offsets(pair: PartitionOffset, then: str) -> Iterator[str]:
     yield f"  next       {then}"
 
 
-def _encode(transaction: BinlogTransaction) -> dict[str, object]:
+def _encode(transaction: BinlogTransaction | SlotTransaction) -> dict[str, object]:
+    if isinstance(transaction, SlotTransaction):
+        return {
+            "xid": transaction.xid,
+            "start": transaction.begin,
+            "end": transaction.end,
+            "committed_at": to_utc(transaction.time_us / 1e6),
+            "changes": dict(transaction.operations),
+            "delivered": transaction.delivered,
+            "tables": list(transaction.tables),
+        }
     return {
         "file": transaction.file,
         "start": transaction.start,
@@ -191,7 +205,26 @@ def _encode(transaction: BinlogTransaction) -> dict[str, object]:
     }
 
 
-def _format_events(events: Counter[str]) -> str:
-    return f"{format_count(events.total(), 'event')}: " + ", ".join(
-        f"{count} {kind}" for kind, count in sorted(events.items())
+def _format_counts(noun: str, counts: Counter[str]) -> str:
+    return f"{format_count(counts.total(), noun)}: " + ", ".join(
+        f"{count} {kind}" for kind, count in sorted(counts.items())
     )
+
+
+_BINLOG_COLUMNS: Final[dict[str, Callable[[BinlogTransaction], object]]] = {
+    "file": lambda each: each.file,
+    "from": lambda each: each.start,
+    "to": lambda each: each.end,
+    "GTID": lambda each: each.gtid,
+    "events": lambda each: _format_counts("event", each.events),
+    "tables": lambda each: ", ".join(each.tables),
+    "statements": lambda each: ", ".join(each.statements),
+}
+_SLOT_COLUMNS: Final[dict[str, Callable[[SlotTransaction], object]]] = {
+    "xid": lambda each: each.xid,
+    "from": lambda each: format_wal_position(each.begin),
+    "to": lambda each: format_wal_position(each.end),
+    "changes": lambda each: _format_counts("change", each.operations),
+    "delivered": lambda each: each.delivered,
+    "tables": lambda each: ", ".join(each.tables),
+}

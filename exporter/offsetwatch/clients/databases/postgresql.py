@@ -39,7 +39,12 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.source_ends import PostgresqlEnd, ReplicationSlot, SourceEndRequest
+from offsetwatch.model.source_ends import (
+    PostgresqlEnd,
+    ReplicationSlot,
+    SlotMessage,
+    SourceEndRequest,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -68,9 +73,22 @@ FROM pg_catalog.pg_replication_slots AS slots
 LEFT JOIN pg_catalog.pg_stat_replication AS senders ON senders.pid = slots.active_pid
 WHERE slots.slot_type = 'logical'
 """
+_PLUGIN: Final = "SELECT plugin FROM pg_catalog.pg_replication_slots WHERE slot_name = %s"
+_PGOUTPUT: Final = "pgoutput"
+# Without the values of rows: of an insert, update and delete only the table.
+_MESSAGES: Final = """
+SELECT lsn - '0/0'::pg_lsn, xid::text::bigint,
+    substring(data from 1 for CASE WHEN get_byte(data, 0) IN (68, 73, 85) THEN 5 ELSE 1024 END)
+FROM pg_catalog.pg_logical_slot_peek_binary_changes(%s, NULL, %s,
+    'proto_version', '1', 'publication_names', %s{since_14})
+LIMIT %s
+"""
+_FIRST_WITH_MESSAGES: Final = 140000
 _SYSTEM_ID: Final = "SELECT system_identifier FROM pg_control_system()"
 _TIMELINE: Final = "SELECT timeline_id FROM pg_control_checkpoint()"
-_NOT_FOUND: Final = frozenset({"3F000", "42P01", "42703"})  # schema, table, column
+# Schema, table, column, publication.
+_NOT_FOUND: Final = frozenset({"3F000", "42P01", "42703", "42704"})
+_NOT_NOW: Final = frozenset({"55000", "55006"})  # a slot that is invalidated, or in use
 _FIRST_WITH_WAL_STATUS: Final = 130000
 
 # libpq tells no SQLSTATE of a connection that was refused. Where the server speaks another language
@@ -110,13 +128,38 @@ class PostgresqlReader:
         if connection is not None:
             connection.close()
 
-    def _read(self) -> PostgresqlEnd:
+    def read_messages(self, slot: str, publication: str, count_max: int) -> tuple[SlotMessage, ...]:
+        """Return the first messages that a slot has for its consumer, at most `count_max`.
+
+        They remain there. While it is read the slot is in use, and it has to be in no other. Raises
+        ClientError: RemoteRefusal if it cannot be read now, or is of another output plugin.
+        """
+        with closing_after_error(self.close):
+            connection = self._open()
+            found = self._execute(connection, _PLUGIN, slot)
+            if not found or found[0][0] != _PGOUTPUT:
+                raise RemoteRefusal(
+                    self._source.name, f"its slot {slot} is not of the output plugin {_PGOUTPUT}"
+                )
+            since_14 = ""
+            if connection.info.server_version >= _FIRST_WITH_MESSAGES:
+                since_14 = ", 'messages', 'true'"
+            name = '"' + publication.replace('"', '""') + '"'
+            statement = _MESSAGES.format(since_14=since_14)
+            rows = self._execute(connection, statement, slot, count_max, name, count_max)
+            return tuple(SlotMessage(int(row[0]), int(row[1]), bytes(row[2])) for row in rows)
+
+    def _open(self) -> psycopg.Connection[Any]:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._connect()
             for setting in SESSION_SETTINGS:
                 self._execute(connection, setting)
             self._system_id = self._read_permitted(connection, _SYSTEM_ID)
+        return connection
+
+    def _read(self) -> PostgresqlEnd:
+        connection = self._open()
         in_recovery, database, wal_end, wal_file = self._execute(connection, _END)[0]
         if wal_end is None:
             raise ServerError(
@@ -149,9 +192,11 @@ class PostgresqlReader:
             lambda: bounded_psycopg.connect(settings, ANSWER_TIMEOUT_S), connecting=True
         )
 
-    def _execute(self, connection: psycopg.Connection[Any], statement: str) -> list[Sequence[Any]]:
+    def _execute(
+        self, connection: psycopg.Connection[Any], statement: str, *values: object
+    ) -> list[Sequence[Any]]:
         def execute() -> list[Sequence[Any]]:
-            cursor = connection.execute(statement.encode())
+            cursor = connection.execute(statement.encode(), values or None)
             return cursor.fetchall() if cursor.description is not None else []
 
         return self._attempt(execute)
@@ -197,6 +242,8 @@ def translate_error(
         return AccessDenied(name, text, _ADVICE[AccessDenied])
     if error.sqlstate in _NOT_FOUND:
         return NotFound(name, text)
+    if error.sqlstate in _NOT_NOW:
+        return RemoteRefusal(name, text)
     if connecting:
         return _classify_connection_error(name, error, text)
     if isinstance(error, psycopg.OperationalError):

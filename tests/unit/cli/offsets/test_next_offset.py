@@ -12,14 +12,19 @@ import pytest
 from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
+from offsetwatch.clients.databases import bounded_psycopg
 from tests.fakes import connect as fake
 from tests.unit.clients.databases.test_mysql import MARIADB, FakeConnection
+from tests.unit.clients.databases.test_postgresql import FakeConnection as PostgresqlConnection
+from tests.unit.toolbox.test_next_commit import DELIVERED, FIRST
 from tests.unit.toolbox.test_next_offset import MARIADB as EVENTS
 
 DEBEZIUM = "io.debezium.connector.mariadb.MariaDbConnector"
 POSTGRESQL = "io.debezium.connector.postgresql.PostgresConnector"
+FILE_STREAM = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 PARTITION = {"server": "shop"}
 OFFSET = {"file": "binlog.000001", "pos": 1421, "gtids": "0-7-5", "server_id": 7, "event": 3}
+WAL_OFFSET = {"lsn": 1010, "lsn_commit": 900, "txId": 751, "messageType": "INSERT"}
 ROWS = [row for row in EVENTS if row[0] == "binlog.000001" and row[1] >= 1421]
 ANSWERS = {
     "SHOW BINLOG EVENTS": ROWS,
@@ -33,9 +38,13 @@ ANSWERS = {
 def worker() -> Iterator[fake.Connect]:
     with fake.serving() as served:
         served.add("shop", config={"connector.class": DEBEZIUM, "topic.prefix": "shop"})
-        served.add("wal", config={"connector.class": POSTGRESQL})
-        for name in ("shop", "wal"):
+        slot = {"slot.name": "cdc", "publication.name": "dbz"}
+        served.add("wal", config={"connector.class": POSTGRESQL, **slot})
+        served.add("lines", config={"connector.class": FILE_STREAM})
+        served.add("other", config={"connector.class": DEBEZIUM})
+        for name in ("shop", "lines", "other"):
             served.commit(name, PARTITION, OFFSET)
+        served.commit("wal", PARTITION, WAL_OFFSET)
         yield served
 
 
@@ -54,7 +63,10 @@ def run(folder: Path, worker: fake.Connect, *arguments: str, status: int = 0) ->
         'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
         f"connect: [{{name: cc, kafka: k, url: '{worker.url}'}}]\n"
         "sources: [{name: db, kind: mysql, host: h, user: u, password: p, "
-        "connectors: [{connect: cc, include: [shop]}]}]\n"
+        "connectors: [{connect: cc, include: [shop]}]}, "
+        "{name: wal, kind: postgresql, host: h, user: u, password: p, "
+        "connectors: [{connect: cc, include: [wal]}]}, "
+        "{name: files, kind: file, connectors: [{connect: cc, include: [lines]}]}]\n"
         f"state_dir: {folder / 'state'}\n"
     )
     where = ("--connect", "cc", "--config", str(config))
@@ -95,10 +107,53 @@ def test_what_it_passes_over_is_shown(
     assert "shop: the task may have failed at a later transaction" in done.stderr
 
 
+@pytest.fixture
+def slot(monkeypatch: pytest.MonkeyPatch) -> PostgresqlConnection:
+    row = ("cdc", "shop", False, 900, 800, None, "reserved", None)
+    answers = {
+        "SELECT plugin": [("pgoutput",)],
+        "peek_binary_changes": [*DELIVERED, *FIRST],
+        "pg_replication_slots": [row],
+    }
+    connection = PostgresqlConnection(**answers)
+    monkeypatch.setattr(bounded_psycopg, "connect", lambda *_: connection)
+    return connection
+
+
+def test_the_next_commit_of_a_slot_is_shown_with_the_command(
+    tmp_path: Path, worker: fake.Connect, slot: PostgresqlConnection
+) -> None:
+    document = json.loads(run(tmp_path, worker, "wal", "--json").stdout)
+    then = {"lsn": 1299, "lsn_commit": 1299, "txId": 752, "messageType": "COMMIT"}
+    assert (document["now"], document["next"], document["source"]) == (WAL_OFFSET, then, "wal")
+    assert document["passes_over"] == [
+        {
+            "xid": 752,
+            "start": 1100,
+            "end": 1300,
+            "committed_at": "2000-01-01T00:00:00.000005Z",
+            "changes": {"INSERT": 1},
+            "delivered": 0,
+            "tables": ["public.orders"],
+        }
+    ]
+    assert slot.values == ("cdc", 10_001, '"dbz"', 10_001)
+    done = run(tmp_path, worker, "wal")
+    assert "0/44C  0/514  1 change: 1 INSERT  0          public.orders" in done.stdout
+    assert "  offsetwatch offsets alter wal --connect cc" in done.stdout
+    assert "wal: the position is one byte before the end of the commit" in done.stderr
+    assert worker.changes() == []
+    assert {sent.split()[0] for sent in slot.statements} <= {"SELECT", "SET"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "answer"),
     [
-        (("wal",), "the next commit of a PostgreSQL connector is not computed"),
+        (
+            ("lines",),
+            "the next offset is computed only of Debezium's MySQL, MariaDB and PostgreSQL",
+        ),
+        (("other",), "no entry under sources reads it"),
         (("shopp",), "no connector shopp (did you mean shop?)"),
         (("shop", "--partition", "{"), "it has no such offset; its source partitions: "),
         (("shop", "--events-max", "4"), "it was not found within 4 events"),

@@ -26,7 +26,12 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.model.source_ends import PostgresqlEnd, ReplicationSlot, SourceEndRequest
+from offsetwatch.model.source_ends import (
+    PostgresqlEnd,
+    ReplicationSlot,
+    SlotMessage,
+    SourceEndRequest,
+)
 
 REQUEST = SourceEndRequest("shop")
 PRIMARY = [(False, "shop", Decimal(0x01000010), "0000000300000000000000AB")]
@@ -42,18 +47,22 @@ class FakeConnection:
 
     def __init__(self, version: int = 150000, **answers: Any) -> None:
         self.info = SimpleNamespace(server_version=version)
-        self.answers: dict[str, Any] = {
+        defaults = {
             "pg_is_in_recovery": PRIMARY,
             "pg_control_system": [("77",)],
             "pg_replication_slots": [],
-            **answers,
+        }
+        self.answers: dict[str, Any] = answers | {
+            part: rows for part, rows in defaults.items() if part not in answers
         }
         self.statements: list[str] = []
+        self.values: tuple[object, ...] | None = None
         self.closed = False
 
-    def execute(self, statement: bytes) -> Any:
+    def execute(self, statement: bytes, values: tuple[object, ...] | None) -> Any:
         text = statement.decode()
         self.statements.append(text)
+        self.values = values
         answer = next((rows for part, rows in self.answers.items() if part in text), None)
         if isinstance(answer, Exception):
             raise answer
@@ -302,6 +311,50 @@ def test_a_secret_file_that_is_gone_is_an_error_without_its_path(
     file.unlink()
     with pytest.raises(SettingsRefused, match="shop: dsn_file cannot be read: No such file"):
         reader.read(REQUEST)
+
+
+@pytest.mark.parametrize(("version", "more"), [(130000, False), (140000, True)])
+def test_a_slot_is_read_and_nothing_of_it_is_consumed(
+    monkeypatch: pytest.MonkeyPatch, version: int, more: bool
+) -> None:
+    messages = [(Decimal(10), 751, memoryview(b"B")), (Decimal(20), 751, b"C")]
+    answers = {"SELECT plugin": [("pgoutput",)], "peek_binary_changes": messages}
+    connection = FakeConnection(version, **answers)
+    connecting(monkeypatch, connection)
+    found = PostgresqlReader(source()).read_messages("cdc", 'the "one"', 100)
+    assert found == (SlotMessage(10, 751, b"B"), SlotMessage(20, 751, b"C"))
+    assert connection.values == ("cdc", 100, '"the ""one"""', 100)
+    assert ("'messages', 'true'" in connection.statements[-1]) is more
+    assert not any("get_" in each and "peek" not in each for each in connection.statements)
+
+
+@pytest.mark.parametrize("plugin", [[("decoderbufs",)], []])
+def test_a_slot_of_another_plugin_is_not_read(
+    monkeypatch: pytest.MonkeyPatch, plugin: list[Any]
+) -> None:
+    connection = FakeConnection(**{"SELECT plugin": plugin})
+    connecting(monkeypatch, connection)
+    with pytest.raises(RemoteRefusal, match="its slot cdc is not of the output plugin pgoutput"):
+        PostgresqlReader(source()).read_messages("cdc", "dbz", 100)
+    assert not any("peek" in each for each in connection.statements)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (psycopg.errors.ObjectInUse("replication slot is active for PID 7"), RemoteRefusal),
+        (psycopg.errors.ObjectNotInPrerequisiteState("can no longer get changes"), RemoteRefusal),
+        (psycopg.errors.UndefinedObject('publication "dbz" does not exist'), NotFound),
+        (psycopg.errors.InsufficientPrivilege("must be replication role"), AccessDenied),
+    ],
+)
+def test_a_slot_that_cannot_be_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[ClientError]
+) -> None:
+    answers = {"SELECT plugin": [("pgoutput",)], "peek_binary_changes": error}
+    connecting(monkeypatch, FakeConnection(**answers))
+    with pytest.raises(kind, match=str(error)):
+        PostgresqlReader(source()).read_messages("cdc", "dbz", 100)
 
 
 def test_a_wait_ends_by_our_own_limit() -> None:
