@@ -124,6 +124,7 @@ def _read_root(connect: Connect) -> None:
 
 ANSWER_POLL_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
+FETCH_WAIT_MS: Final = "50"
 QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
 # The same, where all that is waited for is asked of such a cluster: what was found is read from the
 # next reconciliation on.
@@ -181,12 +182,14 @@ def recall_offsets_topics(config: Config) -> dict[str, RecalledTopic]:
 
 
 def describe_topic_origin(connect: Connect, recalled: Mapping[str, RecalledTopic]) -> str:
-    """Return which topic replaces a Connect cluster that does not answer, for people.
+    """Return which topic is read in place of a Connect cluster that does not answer, for people.
 
-    The text is empty if the topic is configured, or if its Kafka cluster is not.
+    The text is empty if its Kafka cluster is not configured.
     """
-    if connect.kafka is None or connect.offsets_topic is not None:
+    if connect.kafka is None:
         return ""
+    if connect.offsets_topic is not None:
+        return f"; in its place topic {connect.offsets_topic} is read"
     topic = recalled.get(connect.name)
     if topic is None:
         return "; set its offsets_topic under connect to see positions from that topic"
@@ -232,10 +235,7 @@ def _inspect_clusters(
     deadline = time.monotonic() + timeout_s
     probe = ReachabilityProbe(config)
     reduced, without = _drop_silent_rest(config, probe, deadline) if partly else (config, {})
-    monitor = ClusterMonitor(
-        reduced.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}),
-        reconcile_s=CATCH_UP_TICK_S,
-    )
+    monitor = ClusterMonitor(_hasten(reduced), reconcile_s=CATCH_UP_TICK_S)
     monitor.recall_with(partial(state_dir.load_document, Path(config.state_dir)))
     monitor.start()
     try:
@@ -261,6 +261,24 @@ def _inspect_clusters(
         else:
             record_remaining_threads("an incomplete read of the clusters")
             monitor.stop(wait=False)
+
+
+def _hasten(config: Config) -> Config:
+    """Return the configuration with short ticks, and fetches that end soon after the last record.
+
+    A fetch at the end of a topic waits for 500 ms by default, of three topics one after another.
+    """
+    return config.model_copy(
+        update={
+            "tick_s": min(config.tick_s, CATCH_UP_TICK_S),
+            "kafka": {
+                name: kafka.model_copy(
+                    update={"properties": {"fetch.wait.max.ms": FETCH_WAIT_MS, **kafka.properties}}
+                )
+                for name, kafka in config.kafka.items()
+            },
+        }
+    )
 
 
 def _name_topics(silent: dict[ClusterName, str], config: Config) -> dict[ClusterName, str]:
