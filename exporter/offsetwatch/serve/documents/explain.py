@@ -115,7 +115,7 @@ def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> Connec
         raise ConfigError((f"several Connect clusters have a {name} ({clusters}): say --connect",))
     where = "any Connect cluster" if cluster is None else f"Connect cluster {cluster}"
     near = difflib.get_close_matches(name, [view.name for view in listed], n=1)
-    hint = f', did you mean "{near[0]}"?' if near else ""
+    hint = f', did you mean "{near[0]}"?' if near else ": `offsetwatch connectors status` lists all"
     raise ConfigError((f"no connector {name} in {where}{hint}",))
 
 

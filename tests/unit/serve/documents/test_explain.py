@@ -396,6 +396,8 @@ def test_an_unknown_name_is_answered_with_the_nearest():
     snapshot = files().snapshot()
     with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
         find_connector(snapshot, "file", None)
+    with pytest.raises(ConfigError, match="no connector x in .*: `offsetwatch connectors status`"):
+        find_connector(snapshot, "x", None)
 
 
 def test_a_name_that_two_clusters_have_queries_which():
