@@ -11,6 +11,8 @@ import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import (
+    CONNECT,
+    ClusterName,
     ReadOptions,
     SourcedDocument,
     UnreadCluster,
@@ -128,9 +130,12 @@ def _read_remediation(
 def _find_missing_clusters(document: ExplainBody, sourced: SourcedDocument) -> list[UnreadCluster]:
     """Return the unread clusters that the connector depends on."""
     needed = {
-        cluster
-        for row in document["inputs"]
-        for cluster in find_input_clusters(row["kind"], row["input"], sourced.config)
+        ClusterName(CONNECT, document["connect_cluster"]),
+        *(
+            cluster
+            for row in document["inputs"]
+            for cluster in find_input_clusters(row["kind"], row["input"], sourced.config)
+        ),
     }
     down = {f"{row['kind']} {row['input']}" for row in document["inputs"] if not row["up"]}
     return [
@@ -138,7 +143,8 @@ def _find_missing_clusters(document: ExplainBody, sourced: SourcedDocument) -> l
             unread, inputs=tuple(name for name in unread.inputs if name in down)
         )
         for unread in sourced.unread
-        if (unread.kind, unread.cluster) in needed and (down & {*unread.inputs})
+        if (unread.kind, unread.cluster) in needed
+        and (not unread.inputs or down & {*unread.inputs})
     ]
 
 

@@ -1,8 +1,9 @@
-"""The raw keys that `explain` prints of source partitions whose map is no HashMap."""
+"""What `explain` prints of raw keys, and which clusters it names as not read."""
 
 import msgspec
 
-from offsetwatch.cli.inspect.explain import _print_raw_keys
+from offsetwatch.cli.common.document_source import CONNECT, KAFKA, SourcedDocument, UnreadCluster
+from offsetwatch.cli.inspect.explain import _find_missing_clusters, _print_raw_keys
 from offsetwatch.serve.documents.types import RawKeyRow, SourcePartition
 from tests.changed import replace
 
@@ -44,3 +45,25 @@ def test_another_raw_key_is_printed_and_all_of_which_it_may_be_one(capsys):
     assert '["c",{"a":2,"b":1}]' in printed
     assert '{"position":7}' in printed
     assert '["c",{"b":1,"a":2}]' in printed
+
+
+def test_a_connect_cluster_that_its_topics_replace_is_named_as_not_read():
+    unread = [
+        UnreadCluster(kind, name, None, "no answer", None, inputs)
+        for kind, name, inputs in (
+            (CONNECT, "lab", ()),
+            (CONNECT, "prod", ()),
+            (KAFKA, "east", ("tail east/connect-offsets",)),
+            (KAFKA, "west", ("tail west/others",)),
+        )
+    ]
+    document = {
+        "connect_cluster": "lab",
+        "inputs": [{"kind": "tail", "input": "east/connect-offsets", "up": False}],
+    }
+    sourced = SourcedDocument(b"", "this command", tuple(unread), None)
+    missing = _find_missing_clusters(document, sourced)
+    assert [(cluster.kind, cluster.cluster) for cluster in missing] == [
+        (CONNECT, "lab"),
+        (KAFKA, "east"),
+    ]
