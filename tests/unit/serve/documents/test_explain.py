@@ -396,7 +396,7 @@ def test_an_unknown_name_is_answered_with_the_nearest():
     snapshot = files().snapshot()
     with pytest.raises(ConfigError, match=r'no connector file in .*, did you mean "files"'):
         find_connector(snapshot, "file", None)
-    with pytest.raises(ConfigError, match="no connector x in .*: `offsetwatch connectors status`"):
+    with pytest.raises(ConfigError, match=r"no connector x in .*: `offsetwatch connectors status`"):
         find_connector(snapshot, "x", None)
 
 
