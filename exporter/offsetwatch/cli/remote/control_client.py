@@ -72,6 +72,7 @@ from offsetwatch.remedy.model.service_api import (
     SelfApproval,
     Switches,
 )
+from offsetwatch.serve.documents.types import UNKNOWN_DOCUMENT
 
 PREFIX: Final = "/api/v1"
 TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer
@@ -80,6 +81,7 @@ _CREDENTIALS_ADVICE: Final = (
     "give --token-file or OFFSETWATCH_TOKEN_FILE, or --cert-file; control.tokens has the tokens"
 )
 _ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
+_ADDRESS: Final = "give --url the address of control.listen in the daemon's configuration"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 DocumentType = TypeVar("DocumentType")
@@ -204,6 +206,8 @@ class ControlClient:
         try:
             problem = documents.decode(answer.body, ControlProblem)
             error, said = problem.error, problem.message
+            if said == UNKNOWN_DOCUMENT:
+                return RemoteRefusal(self._url, "a read listener, which changes nothing", _ADDRESS)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             error, said = "", f"HTTP {status}, and no answer of a control listener"
             if is_html(answer.body):

@@ -20,6 +20,7 @@ from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
 
 Origin = Literal["rest", "group", "topic"]
 REST: Final = "rest"
+UNKNOWN_DOCUMENT: Final = "there is no such document; /api/v1/ lists all"
 
 OwnJson = Annotated[
     msgspec.Raw, msgspec.Meta(description="the connector's own JSON; null for none")

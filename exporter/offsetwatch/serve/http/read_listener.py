@@ -27,6 +27,7 @@ from offsetwatch.clock import SteadyClock
 from offsetwatch.config.identity import CLUSTERS_HEADER
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
+from offsetwatch.serve.documents.types import UNKNOWN_DOCUMENT
 from offsetwatch.serve.http import page_files
 from offsetwatch.serve.http.listener import (
     STOP_S_MAX,
@@ -426,8 +427,7 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPNotFound:
         if not f"{request.path}/".startswith(_API):
             raise
-        message = f"there is no such document; {_API} lists all"
-        return _build_json_response(404, {"error": "not_found", "message": message})
+        return _build_json_response(404, {"error": "not_found", "message": UNKNOWN_DOCUMENT})
     except web.HTTPException:  # aiohttp's own 405
         raise
     except TooManyRenders:

@@ -24,7 +24,13 @@ from offsetwatch.cli.common.document_source import ClusterName
 from offsetwatch.config import load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
 from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.errors import ConfigError, NoReadableCluster, ResponseTimeout, TargetUnreachable
+from offsetwatch.errors import (
+    ConfigError,
+    NoReadableCluster,
+    RemoteRefusal,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputId
 from offsetwatch.model.topology import MirrorFlow
@@ -526,3 +532,13 @@ def test_a_source_that_cannot_be_read_is_no_cluster() -> None:
     assert missing.text == (
         "not read: source shop: connection refused; never read; missing: its end"
     )
+
+
+@pytest.mark.parametrize("verb", [("pause", "--indefinitely", "--because", "x"), ("plan", "list")])
+def test_a_verb_that_changes_remediation_refuses_a_read_listener_and_says_which_to_name(
+    daemon, verb
+):
+    done = typed(*verb, "--url", f"http://127.0.0.1:{daemon[0]}")
+    assert isinstance(done.exception, RemoteRefusal)
+    assert "a read listener" in str(done.exception)
+    assert "control.listen" in (done.exception.advice or "")
