@@ -49,6 +49,7 @@ from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest.internal_topics import TopicMemory, read_topic_facts
 from offsetwatch.ingest.source_ends import find_request
 from offsetwatch.model.connectors import Connector
+from offsetwatch.model.observations import TAIL
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
 from offsetwatch.remedy.drivers.quarantine.stores import (
@@ -79,6 +80,10 @@ _INSPECTION_PART: Final = 0.7
 _CATCH_UP: Final = "catch-up"
 _WAITING_ADVICE: Final = (
     "see what fails above for its cluster; nothing of it is shown until it answers"
+)
+
+_REPLACED_ADVICE: Final = (
+    "see what fails above for that topic; without it there is no time of a commit"
 )
 
 CheckFunction = Callable[[], Iterable[DoctorCheck]]
@@ -407,8 +412,9 @@ class Doctor:
                 == (flow.connect_cluster, flow.connector)
             }
             yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
+        unread_inputs = list_unread_inputs(snapshot)
         unread_clusters = collect_unread_clusters(
-            list_unread_inputs(snapshot), snapshot.waiting_for, config=self._config
+            unread_inputs, snapshot.waiting_for, config=self._config
         )
         for unread in unread_clusters:
             if unread.kind == SOURCE:
@@ -416,7 +422,16 @@ class Doctor:
             about = ClusterName(unread.kind, unread.cluster).text
             result = f"not read: {unread.missing}: {unread.why}"
             yield DoctorCheck(_CATCH_UP, about, "fail", result, _WAITING_ADVICE)
-        if snapshot.ready:
+        named = {(unread.kind, unread.input) for unread in unread_inputs}
+        replaced = sorted(
+            view.id.in_words
+            for view in snapshot.inputs
+            if view.id.kind == TAIL and not view.up and (TAIL, view.id.input) not in named
+        )
+        if replaced:
+            result = f"not read: {', '.join(replaced)}; its offsets are read over REST"
+            yield DoctorCheck(_CATCH_UP, "inputs", "warn", result, _REPLACED_ADVICE)
+        elif snapshot.ready:
             yield DoctorCheck(_CATCH_UP, "inputs", "ok", "every topic was read to its end")
 
 

@@ -33,6 +33,7 @@ from offsetwatch.remedy.replicas.replica import ReplicaSettings
 from tests.changed import replace
 from tests.fakes.kube import Server
 from tests.unit.cli.inspect.test_status import offsetwatch
+from tests.unit.state.worlds import FILE, World, source
 
 
 @pytest.fixture
@@ -211,6 +212,21 @@ def test_a_misspelt_topic_is_reported_with_the_name_that_is_there() -> None:
     there = ("connect-offsets", "orders")
     (line,) = check_permissions("kafka east", shapes, {}, there)
     assert "did you mean connect-offsets?" in line.found
+
+
+def test_a_topic_that_rest_replaces_was_not_read_to_its_end(silent_config: Path) -> None:
+    world = World()
+    world.listed(source("files"))
+    world.find_topic()
+    world.tail_failed("not_found")
+    world.now += 60.0
+    world.polled("files", (FILE, {"position": 30}))
+    lines = list(Doctor(load(silent_config), timeout_s=0.1)._check_inputs(world.snapshot()))
+    (line,) = (check for check in lines if (check.about, check.check) == ("catch-up", "inputs"))
+    assert (line.verdict, line.found.partition(";")[0]) == (
+        "warn",
+        "not read: topic east/connect-offsets",
+    )
 
 
 # --- doctor remediation --------------------------------------------------------------------------
