@@ -117,6 +117,17 @@ class ReachabilityProbe:
         threading.Thread(target=answer, name=f"reach-{cluster.name}", daemon=True).start()
 
 
+def find_silent_connects(
+    config: Config, connects: list[Connect], timeout_s: float
+) -> dict[ClusterName, str]:
+    """Return those of the Connect clusters that do not answer a first request, and why."""
+    timeout_s = min(SILENT_S, timeout_s)
+    probe = ReachabilityProbe(config.model_copy(update={"kafka": {}, "connect": connects}))
+    names = {ClusterName(CONNECT, cluster.name) for cluster in connects if cluster.worker_urls}
+    probe.wait(names, time.monotonic() + timeout_s)
+    return probe.silent(timeout_s)
+
+
 def _read_root(connect: Connect) -> None:
     with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
         reader.root()

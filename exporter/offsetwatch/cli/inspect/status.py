@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from offsetwatch import config
+from offsetwatch import config, documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import (
     CONNECT,
+    ClusterName,
     ReadOptions,
     UnreadCluster,
     collect_unread_clusters,
@@ -472,6 +474,7 @@ def print_connectors_status(
 def _read_states(
     reading: ReadOptions,
 ) -> tuple[list[ConnectorRow], str, tuple[UnreadCluster, ...]]:
+    began = time.monotonic()
     document = read_daemon_document(reading, "/api/v1/status")
     if document is not None:
         rows = [*document.decode(StatusDocument).connectors.connectors]
@@ -482,23 +485,69 @@ def _read_states(
         )
     loaded = reading.required()
     connects = [connect for connect in loaded.connect if connect.worker_urls]
+    from offsetwatch.cli.common import own_inspection  # noqa: PLC0415 - clients
     from offsetwatch.cli.inspect.rest_answers import list_connectors  # noqa: PLC0415 - clients
 
     rows = []
-    failed: dict[str, ClientError] = {}
-    requests = [(connect.name, partial(list_connectors, connect)) for connect in connects]
+    silent = own_inspection.find_silent_connects(loaded, connects, reading.timeout_s)
+    failed: dict[str, ClientError] = {
+        cluster.name: TargetUnreachable(cluster.name, why) for cluster, why in silent.items()
+    }
+    requests = [
+        (connect.name, partial(list_connectors, connect))
+        for connect in connects
+        if connect.name not in failed
+    ]
     for cluster, answered in ask_all(requests, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
             rows += (_build_connector_row(cluster, connector) for connector in answered)
-    inputs = (UnreadInput(CONNECT_REST, name, None, str(exc)) for name, exc in failed.items())
-    missing = collect_unread_clusters(inputs, (), config=loaded)
-    if len(failed) == len(connects) > 0:
+    recalled = own_inspection.recall_offsets_topics(loaded)
+    origins = {
+        connect.name: own_inspection.describe_topic_origin(connect, recalled)
+        for connect in connects
+    }
+    inputs = (
+        UnreadInput(CONNECT_REST, name, None, str(exc))
+        for name, exc in failed.items()
+        if ClusterName(CONNECT, name) not in silent
+    )
+    missing = collect_unread_clusters(
+        inputs,
+        (),
+        config=loaded,
+        silent={cluster: f"{why}{origins[cluster.name]}" for cluster, why in silent.items()},
+    )
+    replaced = [
+        connect
+        for connect in connects
+        if ClusterName(CONNECT, connect.name) in silent
+        and connect.kafka is not None
+        and (connect.offsets_topic is not None or connect.name in recalled)
+    ]
+    by = ["Connect itself, just now"] if len(failed) < len(connects) else []
+    if replaced:
+        remaining_s = max(1.0, reading.timeout_s - (time.monotonic() - began))
+        rows += _read_last_states(loaded.model_copy(update={"connect": replaced}), remaining_s)
+        names = ", ".join(connect.name for connect in replaced)
+        by.append(f"the status topic of {names}, which has the last states")
+    if len(failed) == len(connects) > 0 and not rows:
         denied = (error for error in failed.values() if isinstance(error, AccessDenied))
         doctor = add_config_option("offsetwatch doctor")
         raise next(denied, NoReadableCluster((cluster.text for cluster in missing), doctor))
-    return rows, "Connect itself, just now", missing
+    return rows, "; ".join(by), missing
+
+
+def _read_last_states(loaded: config.Config, timeout_s: float) -> tuple[ConnectorRow, ...]:
+    """Return the states that workers which do not answer wrote last."""
+    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
+        inspect_clusters,
+    )
+
+    with inspect_clusters(loaded, timeout_s) as inspection:
+        body = _encode_status(inspection.snapshot)
+    return documents.decode(body, StatusDocument).connectors.connectors
 
 
 def _build_connector_row(cluster: str, connector: Connector) -> ConnectorRow:

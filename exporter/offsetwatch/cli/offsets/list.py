@@ -160,12 +160,13 @@ class _OffsetListing:
             return
         from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
             describe_topic_origin,
+            find_silent_connects,
             recall_offsets_topics,
         )
         from offsetwatch.cli.offsets.export import read_rows  # noqa: PLC0415 - the clients
 
         recalled = recall_offsets_topics(config)
-        silent = _find_silent_clusters(config, connects, reading.timeout_s)
+        silent = find_silent_connects(config, connects, reading.timeout_s)
         for connect in connects:
             cluster = ClusterName(CONNECT, connect.name)
             try:
@@ -231,21 +232,6 @@ class _OffsetListing:
         print_rows(rows, "; ".join(self.by), output_format=output_format)
         output.print_error(*self._unread)
         return UNREAD if self._unread or self._failed else OK
-
-
-def _find_silent_clusters(
-    config: Config, connects: list[Connect], timeout_s: float
-) -> dict[ClusterName, str]:
-    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
-        SILENT_S,
-        ReachabilityProbe,
-    )
-
-    timeout_s = min(SILENT_S, timeout_s)
-    probe = ReachabilityProbe(config.model_copy(update={"kafka": {}, "connect": connects}))
-    names = {ClusterName(CONNECT, cluster.name) for cluster in connects if cluster.worker_urls}
-    probe.wait(names, time.monotonic() + timeout_s)
-    return probe.silent(timeout_s)
 
 
 def _read_status_rows(

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.document_source import CONNECT as CONNECT_KIND
 from offsetwatch.cli.common.document_source import ClusterName
-from offsetwatch.config import load
+from offsetwatch.config import Config, load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import (
@@ -404,6 +404,38 @@ def test_a_plan_needs_an_answer_of_the_clusters_of_its_connector_alone(tmp_path,
         assert done.returncode == 7, done.stdout
 
 
+def with_recalled(folder: Path, far: PersistedConnectCluster) -> Path:
+    """Return a configuration with the state of a daemon that knew this of Connect cluster far."""
+    state = StateDir(folder / "state")
+    assert state.save("replication", encode_losses(LossAccounting(), {"far": far}))
+    state.close()
+    where = config(folder, free_port())
+    where.write_text(f"{where.read_text()}state_dir: state\n")
+    return where
+
+
+def test_without_connect_the_last_states_are_read_from_its_topics(tmp_path, monkeypatch):
+    from offsetwatch.cli.common import own_inspection
+
+    known = PersistedConnectCluster(kafka=("127.0.0.1:1",), offsets_topic="far-offsets")
+    row = replace(MM2, connect_cluster="far", name="files", tasks=(Task(0, "paused"),))
+    inspected: list[str] = []
+
+    def inspect(loaded: Config, _timeout_s: float) -> Any:
+        inspected.extend(connect.name for connect in loaded.connect)
+        snapshot = replace(build_snapshot(), connectors=(row,))
+        return nullcontext(own_inspection.OwnInspection(snapshot, ()))
+
+    monkeypatch.setattr(own_inspection, "inspect_clusters", inspect)
+    done = typed("connectors", "status", "-c", str(with_recalled(tmp_path, known)))
+    assert inspected == ["far"]
+    assert "by the status topic of far, which has the last states" in done.stdout
+    assert "0:paused" in done.stdout
+    assert "topic far-offsets is read" in done.stderr
+    assert "not read: Connect cluster lab" in done.stderr
+    assert done.exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("addresses", "topic", "origin"),
     [
@@ -421,11 +453,7 @@ def test_without_connect_the_topic_that_a_daemon_found_is_read(tmp_path, address
     known = PersistedConnectCluster(
         kafka=addresses, offsets_topic="far-offsets", offsets_topic_found_at=1_763_712_000.0
     )
-    state = StateDir(tmp_path / "state")
-    assert state.save("replication", encode_losses(LossAccounting(), {"far": known}))
-    state.close()
-    where = config(tmp_path, free_port())
-    where.write_text(f"{where.read_text()}state_dir: state\n")
+    where = with_recalled(tmp_path, known)
     loaded = load(where, {})
     probe = own_inspection.ReachabilityProbe(loaded)
     far = ClusterName(CONNECT_KIND, "far")
