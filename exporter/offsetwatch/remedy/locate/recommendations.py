@@ -52,6 +52,8 @@ SINK_SETTINGS: Final = {
     ),
     "io.confluent.connect.jdbc.JdbcSinkConnector": REPORTED_RECORDS,
     "io.confluent.connect.s3.S3SinkConnector": REPORTED_RECORDS,
+    # Up to 3.6.1.
+    "io.debezium.connector.jdbc.JdbcSinkConnector": "",
 }
 SHOW_RECORDS: Final = (
     "Set errors.log.enable=true and errors.log.include.messages=true: the worker's log then names "

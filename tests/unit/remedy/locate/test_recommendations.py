@@ -59,6 +59,11 @@ def test_what_put_throws_only_the_sink_itself_can_put_aside(
             (recommendations.ONE_AT_A_TIME,),
         ),
         (
+            "io.debezium.connector.jdbc.JdbcSinkConnector",
+            SinkProfile.UNKNOWN,
+            (recommendations.ONE_AT_A_TIME, recommendations.DECLARE_SAFE),
+        ),
+        (
             "io.confluent.connect.s3.S3SinkConnector",
             SinkProfile.UNSAFE,
             (recommendations.REPORTED_RECORDS,),
