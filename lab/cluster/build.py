@@ -91,8 +91,11 @@ class Builder:
             offset_flush_interval_ms=self._options.offset_flush_interval_ms,
             exactly_once=exactly_once,
         )
-        if self._databases:
-            folders = [plugin_path(database.name) for database in self._databases]
+        names = [database.name for database in self._databases]
+        if self._options.jdbc_sink:
+            names.append("jdbc")
+        if names:
+            folders = [plugin_path(each) for each in names]
             properties = properties_files.with_plugins(properties, folders)
         flags: tuple[str, ...] = ()
         if self._security is not None:
@@ -100,7 +103,7 @@ class Builder:
             properties = self._security.worker(properties, getattr(self._ports, secured))
             flags = (f"-Djava.security.auth.login.config={self._security.login_config}",)
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        heap_mb = DEBEZIUM_HEAP_MB if self._databases else CONNECT_HEAP_MB
+        heap_mb = DEBEZIUM_HEAP_MB if names else CONNECT_HEAP_MB
         return self._child(
             name, main, properties, heap_mb=heap_mb, flags=flags, classes=self._plugins
         )

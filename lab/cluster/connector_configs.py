@@ -166,6 +166,26 @@ def debezium_mariadb(
     }
 
 
+def debezium_jdbc_sink(server: PostgresqlServer, *, topic: str, table: str) -> Config:
+    """Records of a topic, JSON with its schema, become rows of a table that is there already."""
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    return {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+        "tasks.max": "1",
+        "topics": topic,
+        "connection.url": f"jdbc:postgresql://{LOOPBACK}:{server.port}/{SHOP}",
+        "connection.username": DEBEZIUM,
+        "connection.password": server.password(DEBEZIUM),
+        "collection.name.format": table,
+        "insert.mode": "insert",
+        "primary.key.mode": "none",
+        "schema.evolution": "none",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": json,
+        "value.converter.schemas.enable": "true",
+    }
+
+
 def _debezium(kind: str, server: DatabaseServer, name: str) -> Config:
     json = "org.apache.kafka.connect.json.JsonConverter"
     return {

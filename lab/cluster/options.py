@@ -114,6 +114,12 @@ class LabOptions:
     mariadb: bool = False
     """The same with a MariaDB server, `mariadb`."""
 
+    jdbc_sink: bool = False
+    """
+    Adds Debezium's JDBC sink to the workers, and no connector. Off, as a worker takes longer to
+    start with it.
+    """
+
     on_demand: frozenset[str] = frozenset()
     """
     Workers that start() leaves out, by name: start_process() starts one when it is needed. None,

@@ -9,21 +9,22 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.jars import copy_dependencies, pom_hash, publish
 
 _POMS: Final = {
-    name: Path(__file__).with_name(f"debezium-{name}.xml") for name in ("postgres", "mariadb")
+    name: Path(__file__).with_name(f"debezium-{name}.xml")
+    for name in ("postgres", "mariadb", "jdbc")
 }
 
 
-def plugin_path(database: str) -> Path:
-    """Return the folder for `plugin.path` that has the connector for `postgres` or `mariadb`."""
-    pom = _POMS[database]
+def plugin_path(name: str) -> Path:
+    """Return the folder for `plugin.path` with one of `postgres`, `mariadb` and the sink `jdbc`."""
+    pom = _POMS[name]
     folder = cache_directory() / pom.stem / pom_hash(pom)
 
     def fill(target: Path) -> None:
         plugin = target / pom.stem
         plugin.mkdir()
-        copy_dependencies(pom, plugin, what=f"Debezium's connector for {database}")
-        if not any(plugin.glob(f"debezium-connector-{database}-*.jar")):
-            raise LabError(f"mvn succeeded but the connector for {database} is not in {plugin}")
+        copy_dependencies(pom, plugin, what=f"Debezium's connector for {name}")
+        if not any(plugin.glob(f"debezium-connector-{name}-*.jar")):
+            raise LabError(f"mvn succeeded but the connector for {name} is not in {plugin}")
 
     try:
         publish(folder, fill)
