@@ -89,6 +89,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_contract.py",
             "tests/real/test_database_changes.py",
+            "tests/real/test_jdbc_sink.py",
             "tests/real/test_lab.py",
             "tests/real/test_unusual_cluster.py",
             "tests/history/test_asof.py",
