@@ -20,6 +20,7 @@ from offsetwatch.clients.databases.settings import (
     StatementTimeout,
     build_tls_context,
     call_library,
+    check_same_server,
     closing_after_error,
     import_library,
     read_dsn,
@@ -169,6 +170,11 @@ class MysqlReader:
         logs = None if listed is None else tuple(BinlogFile(row[0], int(row[1])) for row in listed)
         if self._mariadb and logs:
             purged = self._read_purged(logs[0].name)
+        readers = self._read_readers()
+        # Last: a proxy such as ProxySQL may lead a connection to another server at any statement.
+        check_same_server(
+            self._source.name, self._server_id, int(self._value("SELECT @@server_id"))
+        )
         return MysqlEnd(
             mariadb=self._mariadb,
             server_id=self._server_id,
@@ -177,7 +183,7 @@ class MysqlReader:
             file=file,
             position=position,
             logs=logs,
-            readers=self._read_readers(),
+            readers=readers,
         )
 
     def _read_purged(self, oldest: str) -> str | None:

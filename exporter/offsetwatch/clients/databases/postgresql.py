@@ -18,6 +18,7 @@ from offsetwatch.clients.databases.settings import (
     TLS_ADVICE,
     StatementTimeout,
     call_library,
+    check_same_server,
     closing_after_error,
     find_authorities_file,
     import_library,
@@ -173,6 +174,11 @@ class PostgresqlReader:
         if connection.info.server_version >= _FIRST_WITH_WAL_STATUS:
             since_13 = "slots.wal_status, slots.safe_wal_size"
         rows = self._execute(connection, _SLOTS.format(since_13=since_13))
+        # Last: a pooler such as PgBouncer may lead a connection to another server at any statement.
+        if self._system_id is not None:
+            check_same_server(
+                self._source.name, self._system_id, self._read_permitted(connection, _SYSTEM_ID)
+            )
         return PostgresqlEnd(
             wal_end=int(wal_end),
             slots={row[0]: _build_slot(row) for row in rows},

@@ -16,7 +16,12 @@ from typing import Final, TypeVar
 from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
 from offsetwatch.config.files import describe_file_error, describe_tls_error, read_secret
 from offsetwatch.config.schema.sources import Source, SourceTls
-from offsetwatch.errors import ClientError, ResponseTimeout, SettingsRefused
+from offsetwatch.errors import (
+    ClientError,
+    IncompleteResponse,
+    ResponseTimeout,
+    SettingsRefused,
+)
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 2  # on the server
@@ -160,3 +165,12 @@ def shorten_server_text(text: str, *secrets: str | None) -> str:
         if secret:
             line = line.replace(secret, "***")
     return line if len(line) <= _TEXT_MAX else f"{line[:_TEXT_MAX]}..."
+
+
+def check_same_server(name: str, known: object, found: object) -> None:
+    """Raise IncompleteResponse if a connection leads to another server than it was opened to.
+
+    Then nothing that was read over it is of one server. `name` is of the source.
+    """
+    if found != known:
+        raise IncompleteResponse(name, f"its address led to server {known}, and now to {found}")

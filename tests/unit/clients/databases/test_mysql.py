@@ -38,6 +38,7 @@ UNKNOWN = ProgrammingError(1064, "You have an error in your SQL syntax")
 SENT = "Master has sent all binlog to slave; waiting for more updates"
 MARIADB = {
     "@@version": [("10.11.19-MariaDB-log", 7)],
+    "SELECT @@server_id": [(7,)],
     "gtid_binlog_pos": [("0-7-17",)],
     "BINLOG_GTID_POS": [("0-7-16",)],
     "SHOW MASTER STATUS": [("bin.000002", 644, "", "")],
@@ -48,6 +49,7 @@ MARIADB = {
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 MYSQL = {
     "@@version": [("8.4.2", 7)],
+    "SELECT @@server_id": [(7,)],
     "gtid_executed": [(f"{UUID}:1-5,\n{UUID[:-1]}3:1", f"{UUID}:1-2")],
     "SHOW MASTER STATUS": UNKNOWN,
     "SHOW BINARY LOG STATUS": [("bin.000002", 644, "", "", "")],
@@ -152,6 +154,7 @@ def test_the_end_is_read_before_the_files_and_those_before_the_connections(
         "SHOW MASTER STATUS",
         "SHOW BINARY LOGS",
         "SELECT user, host, stat",
+        "SELECT @@server_id",
     ]
 
 
@@ -182,6 +185,21 @@ def test_a_server_without_a_binlog(monkeypatch: pytest.MonkeyPatch) -> None:
     connecting(monkeypatch, FakeConnection({**answers, "SHOW BINARY LOGS": off}))
     end = MysqlReader(source()).read(REQUEST)
     assert (end.gtids, end.file, end.logs, end.purged) == ("", None, None, None)
+
+
+@pytest.mark.parametrize("answers", [MARIADB, MYSQL], ids=["mariadb", "mysql"])
+def test_an_end_that_two_servers_behind_one_connection_reported_is_discarded(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any]
+) -> None:
+    first, second = FakeConnection(answers), FakeConnection(answers)
+    connecting(monkeypatch, first, second)
+    reader = MysqlReader(source())
+    reader.read(REQUEST)
+    first.answers["SELECT @@server_id"] = [(8,)]
+    with pytest.raises(IncompleteResponse, match="led to server 7, and now to 8"):
+        reader.read(REQUEST)
+    assert first.closed
+    assert reader.read(REQUEST).server_id == 7
 
 
 def test_a_connection_is_reused_and_opened_again_after_an_error(

@@ -126,13 +126,27 @@ def test_columns_are_asked_for_where_the_version_has_them(
     connection = FakeConnection(version)
     connecting(monkeypatch, connection)
     PostgresqlReader(source()).read(REQUEST)
-    assert ("wal_status" in connection.statements[-1]) is has
+    assert any("wal_status" in statement for statement in connection.statements) is has
 
 
 def test_what_may_not_be_read_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     denied = psycopg.errors.InsufficientPrivilege("permission denied for pg_control_system")
     connecting(monkeypatch, FakeConnection(pg_control_system=denied))
     assert PostgresqlReader(source()).read(REQUEST).system_id is None
+
+
+def test_an_end_that_two_servers_behind_one_connection_reported_is_discarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = FakeConnection(), FakeConnection(pg_control_system=[("78",)])
+    connecting(monkeypatch, first, second)
+    reader = PostgresqlReader(source())
+    assert reader.read(REQUEST).system_id == "77"
+    first.answers |= {"pg_control_system": [("78",)]}
+    with pytest.raises(IncompleteResponse, match="led to server 77, and now to 78"):
+        reader.read(REQUEST)
+    assert first.closed
+    assert reader.read(REQUEST).system_id == "78"
 
 
 def test_a_connection_is_reused_and_opened_again_after_an_error(
