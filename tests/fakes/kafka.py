@@ -145,8 +145,8 @@ class FakeAdmin:
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         return self._kafka.names(), frozenset({f"{self.name}-1:9092"})
 
-    def addresses(self) -> frozenset[str]:
-        return self.topics()[1]
+    def list_brokers(self) -> tuple[frozenset[str], str | None]:
+        return self.topics()[1], self.cluster_id()
 
     def cluster_id(self) -> str | None:
         return f"id-of-{self.name}"

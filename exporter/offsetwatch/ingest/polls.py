@@ -80,10 +80,10 @@ def _format_members(members: Sequence[str], first: str) -> str:
 def poll_brokers(admin: KafkaAdmin) -> Batch:
     """Return the broker addresses of a cluster, beside its bootstrap servers; empty on failure."""
     try:
-        brokers = admin.addresses()
+        addresses, cluster_id = admin.list_brokers()
     except ClientError:
         return ()  # the log-end poll of the same cluster reports it
-    return (BrokerAddressesRead(kafka=admin.name, addresses=brokers),)
+    return (BrokerAddressesRead(admin.name, addresses, cluster_id),)
 
 
 def poll_groups(

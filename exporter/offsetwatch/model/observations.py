@@ -478,10 +478,14 @@ class AssignmentConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddressesRead:
-    """Addresses (`host:port`) of a Kafka cluster's brokers, as MM2's configuration may have."""
+    """Addresses (`host:port`) of a Kafka cluster's brokers, as MM2's configuration may have.
+
+    cluster_id    the id that the cluster itself reports, if any
+    """
 
     kafka: str
     addresses: frozenset[str]
+    cluster_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

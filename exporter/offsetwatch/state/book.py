@@ -288,6 +288,9 @@ class Book:
 
     def _apply_addresses(self, read: BrokerAddressesRead, now: float) -> None:
         self._brokers.see(read.kafka, read.addresses, now)
+        for cluster in self._clusters.values():
+            if cluster.of.kafka == read.kafka and read.cluster_id is not None:
+                cluster.identify_home(read.cluster_id)
         self._addresses = {
             kafka: configured | self._brokers.of(kafka, now)
             for kafka, configured in self._configured.items()

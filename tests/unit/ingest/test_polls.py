@@ -561,7 +561,7 @@ def test_a_full_queue_queries_nothing():
 def test_brokers_are_observed_under_their_clusters_name():
     kafka = upstream()
     assert poll_brokers(FakeAdmin(kafka)) == (
-        BrokerAddressesRead("west", frozenset({"west-1:9092"})),
+        BrokerAddressesRead("west", frozenset({"west-1:9092"}), "id-of-west"),
     )
     kafka.down = TargetUnreachable("west", "away")
     assert poll_brokers(FakeAdmin(kafka)) == ()

@@ -173,8 +173,8 @@ class KafkaAdmin:
         topics = {name: len(topic.partitions) for name, topic in metadata.topics.items()}
         return topics, list_broker_addresses(metadata)
 
-    def addresses(self) -> frozenset[str]:
-        """Return the brokers' `host:port` addresses.
+    def list_brokers(self) -> tuple[frozenset[str], str | None]:
+        """Return the brokers' `host:port` addresses, and the id of their cluster, if it has one.
 
         Raises LeaderNotAvailable while the answering broker knows none. `describe_cluster` is not
         used: librdkafka 2.16.1 aborts the process when such a broker answers it
@@ -184,7 +184,7 @@ class KafkaAdmin:
             metadata = self._logs.metadata(REQUEST_TIMEOUT_S)
         if not metadata.brokers:
             raise build_no_brokers_error(self.name)
-        return list_broker_addresses(metadata)
+        return list_broker_addresses(metadata), metadata.cluster_id
 
     def compacted(
         self, topics: Collection[str], *, refused: dict[str, ClientError]

@@ -193,6 +193,10 @@ class ConnectClusterState:
                 self._histories.cut(ended)
         self.enlist(connectors)
 
+    def identify_home(self, kafka_cluster_id: str) -> None:
+        """Set the id that its Kafka cluster reports itself."""
+        self._list.home_id = kafka_cluster_id
+
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """Replace the cluster's connectors; any that is not among them is gone."""
         if connectors is self._enlisted:

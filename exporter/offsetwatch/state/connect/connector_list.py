@@ -209,11 +209,15 @@ class ConnectorList:
 
     interval_s    time within which a connector that works commits
     view          how far the list can be believed; None before the first response
+    home_id       the id that the configured Kafka cluster reports itself, if any. A proxy before
+                  brokers may give its clients another one, so the first response counts until one
+                  has this id
     """
 
     connect_cluster: str
     interval_s: float
     view: ConnectorListView | None = None
+    home_id: str | None = None
     _known: dict[str, _KnownConnector] = field(default_factory=dict)
     _absences: dict[str, _Absence] = field(default_factory=dict)
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
@@ -226,8 +230,10 @@ class ConnectorList:
         self, answer: ConnectorsListed, witnesses: ConnectorEvidence, now: float
     ) -> tuple[Connector, ...]:
         """Apply a response. Return the existing connectors by name; the same tuple if unchanged."""
-        if answer.kafka_cluster_id is not None:  # the first one is the cluster's own
+        if answer.kafka_cluster_id is not None:
             own_id = self._ids[0] or answer.kafka_cluster_id
+            if answer.kafka_cluster_id == self.home_id:
+                own_id = self.home_id  # and what came first was another cluster's
             self._ids = (
                 own_id,
                 None if answer.kafka_cluster_id == own_id else answer.kafka_cluster_id,
@@ -284,7 +290,7 @@ class ConnectorList:
 
     @property
     def kafka_cluster_id(self) -> str | None:
-        """Return the Kafka cluster id of the first response with one; None before."""
+        """Return the Kafka cluster id that responses are to have; None before the first."""
         return self._ids[0]
 
     def recall(self, kafka_cluster_id: str | None) -> None:

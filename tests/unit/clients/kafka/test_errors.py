@@ -240,7 +240,7 @@ def listener(answer: bytes | None) -> Iterator[str]:
         (b"\x15\x03\x03\x00\x02\x02\x50", "PLAINTEXT", "speaks TLS"),
     ],
 )
-@pytest.mark.parametrize("question", ["topics", "cluster", "addresses"])
+@pytest.mark.parametrize("question", ["topics", "cluster", "list_brokers"])
 def test_each_question_says_why_there_is_no_answer(
     monkeypatch: pytest.MonkeyPatch, answer: bytes, protocol: str, expected: str, question: str
 ) -> None:
@@ -256,7 +256,7 @@ def test_each_question_says_why_there_is_no_answer(
 
 # --- fenced brokers ------------------------------------------------------------------------------
 
-QUESTIONS = ("addresses", "topics", "cluster")
+QUESTIONS = ("list_brokers", "topics", "cluster")
 
 ASK = """
 import sys
@@ -298,10 +298,13 @@ def test_addresses_come_with_one_topic_of_which_log_ends_were_read() -> None:
         for topic in ("read", "other"):
             broker.produce(topic, b"k", b"v")
         kafka = broker.admin()
-        before = kafka.addresses()
+        before = kafka.list_brokers()
         assert sorted(kafka._logs.metadata(10.0).topics) == ["other", "read"]
         kafka.bounds((TopicPartition("read", 0),), stable=False)
         assert list(kafka._logs.metadata(10.0).topics) == ["read"]
-        assert kafka.addresses() == before == {broker.bootstrap}
+        addresses, cluster_id = before
+        assert kafka.list_brokers() == before
+        assert addresses == {broker.bootstrap}
+        assert cluster_id
     finally:
         broker.stop()

@@ -14,6 +14,7 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.observations import (
     CONNECT_REST,
+    BrokerAddressesRead,
     ConnectorsListed,
     InputFailed,
     InputId,
@@ -332,3 +333,14 @@ def test_nothing_is_reported_of_what_became_of_connectors_that_are_left_out():
     cluster.apply(report, NOW)
     assert [history.connector for history in cluster.histories(NOW)] == ["files"]
     assert cluster.histories(NOW) is cluster.histories(NOW)
+
+
+def test_the_id_of_its_own_kafka_cluster_says_which_connect_cluster_is_meant():
+    world = World()
+    listed = ConnectorsListed("lab", (source("files"),), frozenset({"files"}), "id-of-another")
+    world.see(listed)
+    world.see(BrokerAddressesRead("west", frozenset({"west:9092"}), "id-of-another"))
+    world.see(BrokerAddressesRead("east", frozenset({"east:9092"}), "id-of-east"))
+    world.see(replace(listed, kafka_cluster_id="id-of-east"))
+    (view,) = world.snapshot().lists
+    assert view.kafka_cluster_ids == ("id-of-east", None)

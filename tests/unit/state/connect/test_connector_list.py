@@ -305,6 +305,30 @@ def test_a_task_without_a_state_has_that_of_before_for_two_answers_and_is_named_
     assert answers.view.without_state == ()
 
 
+def test_an_answer_of_the_configured_kafka_cluster_is_the_clusters_own_whatever_came_first():
+    """The address led elsewhere when the daemon was started for the first time."""
+    answers = Answers()
+    answers.answer(source("x"), kafka="theirs", times=60)
+    answers.list.home_id = "ours"
+    assert answers.view.kafka_cluster_ids == ("theirs", None)
+    answers.answer(A, B, kafka="ours")
+    assert answers.view.kafka_cluster_ids == ("ours", None)
+    assert {"a", "b"} <= answers.states.keys()
+    answers.answer(source("x"), kafka="theirs")
+    assert answers.view.kafka_cluster_ids == ("ours", "theirs")
+    assert answers.list.kafka_cluster_id == "ours"
+
+
+def test_of_an_id_that_no_answer_has_the_first_answers_counts():
+    """Workers may reach their brokers by a proxy that gives the cluster another id."""
+    answers = Answers()
+    answers.list.home_id = "ours"
+    answers.answer(A, B, kafka="of-the-proxy", times=3)
+    assert answers.view.kafka_cluster_ids == ("of-the-proxy", None)
+    answers.answer(source("x"), kafka="theirs")
+    assert answers.view.kafka_cluster_ids == ("of-the-proxy", "theirs")
+
+
 def test_who_never_had_a_state_is_known_by_name():
     answers = Answers()
     answers.answer(A, names=("new",))
