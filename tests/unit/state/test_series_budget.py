@@ -153,11 +153,12 @@ def series(world: World, before: Counter[str]) -> int:
     return more
 
 
-def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
+def flows_on(world: World, *connectors, partitions: int, begun_at: int = 0) -> None:
     """For long enough to know that log starts come nearer; then each first record is read."""
     position = 0
     for start in range(begun_at, begun_at + 400):
         world.now += 10
+        world.listed(*connectors)
         position = 1000 + start // 2
         for partition in range(partitions):
             world.commit("mm2", orders(partition), {"offset": position})
@@ -170,12 +171,13 @@ def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
 
 
 def test_it_reckons_with_the_series_that_there_are():
-    world, known = build_world(mirror(), source("files"), series_max=10_000), Counter()
-    flows_on(world, 2)
+    connectors = mirror(), source("files")
+    world, known = build_world(*connectors, series_max=10_000), Counter()
+    flows_on(world, *connectors, partitions=2)
     assert series(world, known) > 0
     world.commit("files", FILE, {"position": 1})
     assert series(world, known) == ONE_FILE
-    flows_on(world, 3, begun_at=400)
+    flows_on(world, *connectors, partitions=3, begun_at=400)
     assert series(world, known) == ONE_MIRRORED
 
 

@@ -204,7 +204,7 @@ def group_differences(
     """Return findings: consecutive records with the same kind and explanation become one."""
     findings: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
-    for item in sorted(differences, key=attrgetter("kind", "window", "place")):
+    for item in sorted(differences, key=attrgetter("kind", "window", "index")):
         why = explain(item)
         if last == (item.kind, item.window, item.index - 1, *why) and _is_continuation(
             findings[-1], item
@@ -288,7 +288,7 @@ def _find_reordered(
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]], list[MirrorDifference]]:
     """Return records that are unmatched on both sides.
 
-    The result is (window, place) upstream, (window, place) downstream, and the differences.
+    The result is (window, index) upstream, (window, index) downstream, and the differences.
     """
     waiting: dict[int, deque[tuple[int, int, HashedRecord]]] = defaultdict(deque)
     for gap in gaps:
