@@ -27,7 +27,7 @@ SEVERAL = {
     "len(slices)",
     "len(times)",
     "len(able)",
-    "len(together.connectors)",
+    "len(rewind.connectors)",
     "len(moments)",
     "len(known.not_ours)",
     "len(self._decoded.bad)",

@@ -42,6 +42,7 @@ from offsetwatch.errors import (
     SettingsRefused,
     TargetUnreachable,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.model.row_positions import ID_SPAN, RowOrder, format_log_offset
 from offsetwatch.model.source_ends import (
     ColumnEnd,
@@ -221,7 +222,8 @@ class SqlReader:
         sizes = " + ".join(f"coalesce({size_of.format(quote(name))}, 0)" for name, _ in types)
         ((size,),) = self._execute(connection, f"SELECT sum({sizes}) FROM ({page}) AS page")  # noqa: S608 - quoted
         if size is not None and size > ROWS_BYTES_MAX:
-            what = f"its next rows have {size} bytes, and {ROWS_BYTES_MAX} at most are read"
+            count = format_count(int(size), "byte")
+            what = f"its next rows have {count}, and {ROWS_BYTES_MAX} at most are read"
             raise RemoteRefusal(self._source.name, what)
         return self._execute(connection, page, limit)
 
