@@ -3,7 +3,7 @@
 #   make demo ARGS=--alerts    one such record from alert to alert, over a real Prometheus and Alertmanager
 #   make demo ARGS=--databases   Debezium over a real PostgreSQL and MariaDB; replication is frozen, found, and goes on
 #   make check                 the inner loop: format, lint, import contracts, types, and quick tests, those of what changed first (under a minute)
-#   make test                  each push: all that needs no JVM; on real Kafka, Connect, MM2 and Spark the main job, lag, failover, stories, skips and a kill (20 to 35 minutes on two cores, by their speed)
+#   make test                  each push: all that needs no JVM; on real Kafka, Connect, MM2 and Spark the main job, lag, failover, stories, skips and a kill (20 to 30 minutes on two cores, by their speed)
 #   make full                  make test, and the rest: every story, kill, version and layout, images, a Kubernetes API server (100 minutes)
 #   make rest SIXTH=n          one sixth of what make full has beside make test, 1 to 6; CI runs one after each make test (10 minutes)
 #   make proofs [SEED=n]       faults and kills by the hundred, crashes by the thousand, malformed bytes by the million, an hour of hostile worlds, two minutes of standstill, an hour of soak, the toolbox on an older Kafka, offsets changed over databases, properties at length
