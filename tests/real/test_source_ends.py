@@ -20,7 +20,7 @@ from lab.product.source_ends import find_source_end, find_verdict
 from lab.stories.captures import SOURCE_INTERVAL_S, Capture, captures_of, configure_sources
 from lab.waiting import NotYet, until
 from tests.real.conftest import FAST, FAST_CONNECT
-from tests.real.daemon_series import WAIT_S_MAX, eventually, total
+from tests.real.daemon_series import WAIT_S_MAX, becomes, eventually, total
 from tests.real.observed_findings import Lookout
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
@@ -30,6 +30,8 @@ QUIET_INTERVALS = 4
 # The server writes some WAL by itself: checkpoints, running transactions.
 OWN_WAL_BYTES = 8192
 SNAPSHOT_ROWS = 20_000
+# The number of the advisory lock that makes a snapshot slow.
+SLOW = 7
 DATABASES = ("postgres", "mariadb")
 
 each_database = pytest.mark.parametrize("database", DATABASES)
@@ -251,20 +253,22 @@ def test_a_snapshot_in_progress_has_no_number_and_is_ok(watched: Watched) -> Non
         **debezium_postgresql(server, name),
         "table.include.list": "public.large",
         "publication.name": "large",
-        # Small batches take a while.
         "max.batch.size": "64",
         "max.queue.size": "128",
         "snapshot.fetch.size": "64",
+        # Each row takes 20 ms for as long as the test has the lock: the snapshot outlasts it.
+        "snapshot.select.statement.overrides": "public.large",
+        "snapshot.select.statement.overrides.public.large": (
+            "select * from public.large where pg_sleep(case when "
+            f"pg_try_advisory_xact_lock_shared({SLOW}) then 0 else 0.02 end) is not null"
+        ),
     }
-    watched.lab.create(name, config)
     try:
-        labels = {"connector": name}
-        eventually(
-            watched.product,
-            "a snapshot in progress",
-            lambda: total(watched.product, "source_snapshot_in_progress", **labels) == 1,
-        )
-        eventually(watched.product, "ok", lambda: find_verdict(watched.product, name) == "ok")
+        with server.connect() as holder:
+            holder.execute(f"select pg_advisory_lock({SLOW})")
+            watched.lab.create(name, config)
+            becomes(watched.product, 1, "source_snapshot_in_progress", connector=name)
+            eventually(watched.product, "ok", lambda: find_verdict(watched.product, name) == "ok")
         verdicts = set()
 
         def is_over() -> bool:
