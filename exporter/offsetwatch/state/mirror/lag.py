@@ -260,9 +260,8 @@ class OldestRecordAges:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._ids: dict[str, dict[str, str]] = {}
-        self._retained_ids: dict[
-            str, int
-        ] = {}  # how many, when those of no follower were forgotten
+        # How many there were when those that nobody follows were last forgotten.
+        self._retained_ids: dict[str, int] = {}
 
     def apply_bounds(
         self,
@@ -341,9 +340,8 @@ class OldestRecordAges:
         reported = {topic: new for topic, new in ids.items() if new is not None}
         others = {topic for topic, new in reported.items() if known.get(topic, new) != new}
         known.update(reported)
-        if len(known) > 2 * self._retained_ids.get(
-            group, 0
-        ):  # of topics that nobody follows any more
+        if len(known) > 2 * self._retained_ids.get(group, 0):
+            # Most are of topics that nobody follows any more.
             followed = {partition[2].topic for partition in self._ages(group)}
             retained = {name: known[name] for name in known.keys() & (followed | reported.keys())}
             self._ids[group], self._retained_ids[group] = retained, len(retained)
