@@ -291,8 +291,12 @@ class Book:
         for cluster in self._clusters.values():
             if cluster.of.kafka == read.kafka and read.cluster_id is not None:
                 cluster.identify_home(read.cluster_id)
-        self._addresses = {
-            kafka: configured | self._brokers.of(kafka, now)
+        self._addresses = self._collect_addresses()
+
+    def _collect_addresses(self) -> dict[str, frozenset[str]]:
+        """Return the addresses of every Kafka cluster: the configured ones and its brokers'."""
+        return {
+            kafka: configured | self._brokers.of(kafka)
             for kafka, configured in self._configured.items()
         }
 
@@ -500,10 +504,9 @@ class Book:
     def _expire(self, now: float) -> None:
         """Drop what is too old to be used of configurations and of brokers' addresses."""
         expired = [cluster.expire(now) for cluster in self._clusters.values()]
-        addresses = {
-            kafka: configured | self._brokers.of(kafka, now)
-            for kafka, configured in self._configured.items()
-        }
+        addresses = self._addresses
+        if self._brokers.expire(now):
+            addresses = self._collect_addresses()
         if any(expired) or addresses != self._addresses:
             self._addresses = addresses
             self._rebuild_topology()

@@ -134,29 +134,49 @@ class BrokerAddresses:
     def __init__(self) -> None:
         self._newest: dict[str, tuple[float, frozenset[str]]] = {}
         self._seen_at: dict[str, dict[str, float]] = {}
+        self._span: tuple[float, ...] = ()  # the first and the last of those times
 
     def see(self, kafka: str, addresses: frozenset[str], now: float) -> None:
         """Record the broker addresses that a cluster reported."""
-        known = self._seen_at.get(kafka, {})
+        self.expire(now)
         self._newest[kafka] = now, addresses
-        self._seen_at[kafka] = {
-            name: seen_at for name, seen_at in known.items() if _is_known(seen_at, now)
-        } | dict.fromkeys(addresses, now)
+        self._seen_at[kafka] = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
+        self._measure_span()
 
-    def of(self, kafka: str, now: float) -> frozenset[str]:
-        """Return the addresses of a cluster.
+    def expire(self, now: float) -> bool:
+        """Drop what was reported longer than a day ago; return whether there was any."""
+        if all(_is_known(moment, now) for moment in self._span):
+            return False
+        self._newest = {
+            kafka: (read_at, addresses)
+            for kafka, (read_at, addresses) in self._newest.items()
+            if _is_known(read_at, now)
+        }
+        self._seen_at = {
+            kafka: {name: seen_at for name, seen_at in known.items() if _is_known(seen_at, now)}
+            for kafka, known in self._seen_at.items()
+        }
+        self._measure_span()
+        return True
+
+    def _measure_span(self) -> None:
+        moments = {read_at for read_at, _ in self._newest.values()}
+        moments.update(*(known.values() for known in self._seen_at.values()))
+        self._span = (min(moments), max(moments)) if moments else ()
+
+    def of(self, kafka: str) -> frozenset[str]:
+        """Return the addresses of a cluster, as of the last `see` or `expire`.
 
         An address that only its earlier responses had is left out if another cluster has it now.
         """
-        newest = {
-            name: addresses
-            for name, (read_at, addresses) in self._newest.items()
-            if _is_known(read_at, now)
+        others = {
+            address
+            for name, (_, theirs) in self._newest.items()
+            if name != kafka
+            for address in theirs
         }
-        others = {address for name, theirs in newest.items() if name != kafka for address in theirs}
-        taken = others - newest.get(kafka, frozenset())
-        known = self._seen_at.get(kafka, {})
-        return frozenset(name for name, at in known.items() if _is_known(at, now)) - taken
+        _, newest = self._newest.get(kafka, (0.0, frozenset()))
+        return frozenset(self._seen_at.get(kafka, {})) - (others - newest)
 
 
 def _is_known(seen_at: float, now: float) -> bool:

@@ -8,6 +8,7 @@ from offsetwatch.model.observations import BrokerAddressesRead, InputId, LogBoun
 from offsetwatch.model.topology import GROUP_NOT_KNOWN, KafkaTopic, TopicPartition
 from offsetwatch.state.connect.connector_list import SILENCE_INTERVALS
 from offsetwatch.state.mirror.flows import (
+    BrokerAddresses,
     build_mirror_flows,
     build_sink_groups,
     find_cluster_at,
@@ -109,6 +110,20 @@ def test_the_address_of_a_broker_that_is_gone_is_known_for_a_day(after_s, upstre
     assert world.snapshot().topology.flows[0].upstream == upstream  # while it does not answer
     world.see(BrokerAddressesRead("west", frozenset({"10.0.0.8:9092"})))
     assert world.snapshot().topology.flows[0].upstream == upstream
+
+
+def test_addresses_expire_once_a_day_after_each_was_last_reported():
+    brokers = BrokerAddresses()
+    assert not brokers.expire(0.0)
+    brokers.see("west", frozenset({"10.0.0.7:9092", "10.0.0.8:9092"}), 0.0)
+    brokers.see("west", frozenset({"10.0.0.8:9092"}), 10.0)
+    assert not brokers.expire(86_399.0)
+    assert brokers.of("west") == {"10.0.0.7:9092", "10.0.0.8:9092"}
+    assert brokers.expire(86_400.0)
+    assert not brokers.expire(86_400.0)
+    assert brokers.of("west") == {"10.0.0.8:9092"}
+    assert brokers.expire(86_410.0)
+    assert brokers.of("west") == frozenset()
 
 
 def test_an_address_that_another_cluster_had_a_day_ago_is_not_that_clusters():
