@@ -16,7 +16,7 @@ PROGRAM: Final = "offsetwatch"
 EXIT_CODES: Final = (
     (0, "done as requested; nothing is wrong"),
     (1, "findings or differences, or the answer is unknown"),
-    (2, "wrong usage, or a mistake in the configuration; no request was sent"),
+    (2, "wrong usage or configuration, or a connector that no cluster has; all is as before"),
     (3, "denied: by a guard, out of bounds, or not confirmed; everything is as before"),
     (4, "the cluster changed in the meantime; everything is as before"),
     (5, "a plan is in doubt or parked: an operator must decide"),

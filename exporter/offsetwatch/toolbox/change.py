@@ -42,6 +42,7 @@ from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore
 from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
+    UnknownConnector,
     ValidationFacts,
     ValidationProblem,
     collect_notes,
@@ -253,12 +254,12 @@ def prepare_change(
     state = store.read_state(name)
     if isinstance(state, ValidationProblem):
         return PreparedChange(name, (state,))
-    unknown = []
+    unknown: tuple[ValidationProblem, ...] = ()
     if state.new:
         right = suggest_name(name, store.connectors())
-        unknown.append(ValidationProblem(name, f"nothing in {store.name} has this name", right))
+        unknown = (UnknownConnector(name, f"nothing in {store.name} has this name", right),)
     if unknown and change.whole:
-        return PreparedChange(name, tuple(unknown))
+        return PreparedChange(name, unknown)
     present = store.pairs(name)
     if change.whole:
         there = tuple(

@@ -72,6 +72,11 @@ class ValidationProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownConnector(ValidationProblem):
+    """The problem that nothing has the connector's name: it may be misspelt."""
+
+
+@dataclass(frozen=True, slots=True)
 class OffsetsRequest:
     """The requested offsets of one connector in document order, each partition once.
 

@@ -306,13 +306,14 @@ def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | N
     for name, problem in problems:
         named = problem.where.startswith(name) or f": {name}" in problem.where
         output.print_error(str(problem) if named else f"{name}: {problem}")
+    refusal = execute.choose_refusal_code(problem for _, problem in problems)
     if problems and dry_run:
         print_changes("Changes", rows, after="then")
         output.print_error("dry run: nothing was written; the run itself would be refused")
-        return DENIED
+        return refusal
     if problems:
         output.print_error(f"{format_count(len(problems), 'problem')}: nothing was changed")
-        return DENIED
+        return refusal
     for one in prepared:
         for note in one.notes:
             output.print_error(f"{one.connector}: {note}")

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +36,9 @@ from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Plan, PlanStatus
 from offsetwatch.remedy.views.plan_text import COMMAND, describe_step
 from offsetwatch.toolbox.change import Author, PreparedChange
+from offsetwatch.toolbox.validation import UnknownConnector, ValidationProblem
 
-OK, DENIED, UNAUTHORISED = 0, 3, 6
+OK, USAGE, DENIED, UNAUTHORISED = 0, 2, 3, 6
 _NO_HOME = "HOME is not set, and this user has none: name a folder by --state-dir"
 _NO_DAEMON_RAN = (
     "no daemon has run there. --config or --state-dir names the folder of one on this host"
@@ -222,11 +223,16 @@ def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> N
     )
 
 
+def choose_refusal_code(problems: Iterable[ValidationProblem]) -> int:
+    """Return USAGE if there is no connector of a given name, as for every verb; else DENIED."""
+    return USAGE if any(isinstance(problem, UnknownConnector) for problem in problems) else DENIED
+
+
 def print_prepared(prepared: PreparedChange) -> int | None:
     """Print problems, notes and changes; return the exit code if nothing remains to be done."""
     output.print_error(*(str(problem) for problem in prepared.problems))
     if prepared.problems:
-        return DENIED
+        return choose_refusal_code(prepared.problems)
     output.print_error(*prepared.notes)
     if prepared.plan is not None and prepared.changes:
         rows = ((prepared.connector, change) for change in prepared.changes)

@@ -103,17 +103,18 @@ def read_rows(
     connectors: frozenset[str] | None,
     unread: list[ClientError],
     *,
-    alone: bool = True,
+    known: set[str] | None = None,
 ) -> Iterator[OffsetRow]:
     """Yield the offsets of a store.
 
-    `alone`: the store was named, so it must have all requested connectors.
+    `known` receives the names of its connectors. None: the store was named, so it must have all
+    requested connectors.
     """
     source = "storage" if where.worker_config is not None else "rest"
     with open_offset_store(where) as store:
-        for name, pairs in _read_pairs(store, connectors, unread, alone=alone):
-            known = store.settings(name)
-            sink = known is not None and known.kind is ConnectorKind.SINK
+        for name, pairs in _read_pairs(store, connectors, unread, known):
+            settings = store.settings(name)
+            sink = settings is not None and settings.kind is ConnectorKind.SINK
             for pair in pairs:
                 yield OffsetRow(store.name, name, "sink" if sink else "source", pair, source)
 
@@ -122,17 +123,18 @@ def _read_pairs(
     store: OffsetStore,
     connectors: frozenset[str] | None,
     unread: list[ClientError],
-    *,
-    alone: bool = True,
+    known: set[str] | None = None,
 ) -> Iterator[tuple[str, tuple[PartitionOffset, ...]]]:
     """Yield the pairs of each connector; name one that cannot be read, and continue.
 
-    Raises ConfigError if one does not exist, if the store is the only one that was asked.
+    Raises ConfigError if one does not exist and `known` is None.
     """
     names = store.connectors()
+    if known is not None:
+        known.update(names)
     if connectors is not None:
         missing = sorted(connectors - set(names))
-        if missing and alone:
+        if missing and known is None:
             raise ConfigError(
                 tuple(
                     f"{store.name}: no connector {name} "

@@ -42,7 +42,7 @@ from offsetwatch.errors import AccessDenied, ClientError, NoReadableCluster, Tar
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.suggestions import suggest_name
 
-OK, UNREAD = 0, 1
+OK, UNREAD, USAGE = 0, 1, 2
 
 
 def list_offsets(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> int:
@@ -176,9 +176,8 @@ class _OffsetListing:
                         f"{connect.name} ({urls})", silent.get(cluster, "not asked")
                     )
                 where = OffsetStoreOptions(connect.name, reading.config_path, None)
-                alone = self._connect is not None
                 self._rows[connect.name] = [
-                    *read_rows(where, self._connectors, self._failed, alone=alone)
+                    *read_rows(where, self._connectors, self._failed, known=self._names)
                 ]
                 self.by.append(f"{connect.name} itself, just now")
             except ClientError as exc:
@@ -207,6 +206,7 @@ class _OffsetListing:
 
         with inspect_clusters(config, timeout_s) as inspection:
             status = documents.decode(encode_status(inspection.snapshot), StatusDocument)
+            self._names |= {connector.name for connector in status.connectors.connectors}
             for row in _read_status_rows(status.connectors.connectors, self._connectors):
                 if row.store in names:
                     self._rows.setdefault(row.store, []).append(row)
@@ -224,14 +224,15 @@ class _OffsetListing:
             denied = (error for error in self._failed if isinstance(error, AccessDenied))
             doctor = add_config_option("offsetwatch doctor")
             raise next(denied, NoReadableCluster(self._unread, doctor))
-        if self._names and len(self.by) == 1 and not self._unread:  # the daemon had all of it
-            self._unread += (
-                f"no connector {name} ({suggest_name(name, self._names)})"
-                for name in sorted((self._connectors or frozenset()) - self._names)
-            )
         print_rows(rows, "; ".join(self.by), output_format=output_format)
         output.print_error(*self._unread)
-        return UNREAD if self._unread or self._failed else OK
+        if self._unread or self._failed:  # a name that is missing may be in there
+            return UNREAD
+        unknown = sorted((self._connectors or frozenset()) - self._names)
+        output.print_error(
+            *(f"no connector {name} ({suggest_name(name, self._names)})" for name in unknown)
+        )
+        return USAGE if unknown else OK
 
 
 def _read_status_rows(

@@ -14,6 +14,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
 from offsetwatch.cli.offsets.offset_store import (
     open_offset_store,
+    require_connector,
 )
 from offsetwatch.cli.offsets.store_options import (
     OffsetStoreOptions,
@@ -34,7 +35,6 @@ from offsetwatch.toolbox.next_commit import SlotTransaction, find_next_commit
 from offsetwatch.toolbox.next_offset import BinlogTransaction, NextOffset, find_next_offset
 from offsetwatch.toolbox.offset_shapes import parse_fields
 from offsetwatch.toolbox.store.offset_store import OffsetStore, StateBeforeChange
-from offsetwatch.toolbox.suggestions import suggest_name
 
 _Found = NextOffset[BinlogTransaction] | NextOffset[SlotTransaction]
 
@@ -67,11 +67,7 @@ def show_next_offset(
 
 
 def _read_settings(store: OffsetStore, connector: str) -> ConnectorSettings:
-    names = store.connectors()
-    if connector not in names:
-        raise RemoteRefusal(
-            store.name, f"no connector {connector} ({suggest_name(connector, names)})"
-        )
+    require_connector(store, connector)
     settings = store.settings(connector)
     if settings is None:
         raise RemoteRefusal(connector, "its configuration cannot be read here", "use --connect")

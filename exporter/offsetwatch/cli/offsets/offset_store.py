@@ -19,7 +19,7 @@ from offsetwatch.toolbox.store.rest import RestOffsetStore
 from offsetwatch.toolbox.store.strimzi import StrimziConnectCluster, StrimziOffsetStore
 from offsetwatch.toolbox.store.worker_config import read_mirror_clusters
 from offsetwatch.toolbox.store.worker_storage import open_worker_storage
-from offsetwatch.toolbox.suggestions import format_names
+from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
 
 
 def load_optional_config(where: OffsetStoreOptions) -> Config | None:
@@ -56,6 +56,14 @@ def open_offset_store(
                 progress=stack.enter_context(show_progress("reading records")),
             )
         yield stack.enter_context(closing(store))
+
+
+def require_connector(store: OffsetStore, connector: str) -> None:
+    """Raise ConfigError, with the nearest or existing names, if the store has no such connector."""
+    names = store.connectors()
+    if connector not in names:
+        right = suggest_name(connector, names) + explain_offsets_name(connector)
+        raise ConfigError((f"{store.name}: no connector {connector} ({right})",))
 
 
 def _open_strimzi_store(

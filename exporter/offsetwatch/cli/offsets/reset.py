@@ -30,10 +30,10 @@ from offsetwatch.cli.offsets.offset_rows import (
 from offsetwatch.cli.offsets.offset_store import (
     load_optional_config,
     open_offset_store,
+    require_connector,
 )
 from offsetwatch.cli.offsets.store_options import (
     OffsetStoreOptions,
-    find_connect,
     parse_aliases,
     take_store_options,
 )
@@ -257,7 +257,8 @@ def rewind_offsets(connector: str, moment: str, *, allow_skip: bool, **options: 
 
     config = load_optional_config(where)
     assert config is not None  # take_store_options sees to it
-    find_connect(config, where.connect)
+    with open_offset_store(where) as store:
+        require_connector(store, connector)
     body = asof.build_restoring_patch(config, moment, where.connect, connector)
     if body is None:
         command = format_command(

@@ -14,6 +14,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.offsets.offset_store import (
     open_offset_store,
+    require_connector,
 )
 from offsetwatch.cli.plans.recover import (
     build_journal_options,
@@ -22,7 +23,6 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_count
 from offsetwatch.remedy.journal import backups
-from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
 
 def create_backup(connector: str, **where: Any) -> None:
@@ -33,13 +33,7 @@ def create_backup(connector: str, **where: Any) -> None:
     if home.where.connect is not None and home.where.config_path is None:
         raise click.UsageError("--connect goes with --config")
     with open_offset_store(home.where) as store:
-        known = store.connectors()
-        if connector not in known:
-            meant = find_nearest(connector, known)
-            right = (
-                f"did you mean {meant}?" if meant else f"it has: {format_names(known) or 'none'}"
-            )
-            raise ConfigError((f"{store.name} has no connector {connector} ({right})",))
+        require_connector(store, connector)
         pairs = tuple(pair for pair in store.pairs(connector) if pair.offset is not None)
         for note in store.notes(connector):
             output.print_error(f"{connector}: {note}")

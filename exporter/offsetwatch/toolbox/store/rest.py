@@ -55,7 +55,7 @@ from offsetwatch.toolbox.store.offset_store import (
     subject_kind,
 )
 from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
-from offsetwatch.toolbox.validation import ValidationProblem
+from offsetwatch.toolbox.validation import UnknownConnector, ValidationProblem
 
 _NO_TASK_OFFSET: Final = (
     "has no offset for a task: its key is written in other bytes than Connect looks it up by, or "
@@ -181,9 +181,9 @@ class RestOffsetStore(OffsetStore):
             identity=self.identity(),
         )
 
-    def report_missing(self, connector: str) -> ValidationProblem:
+    def report_missing(self, connector: str) -> UnknownConnector:
         """Return the problem that the connector is missing, with the nearest or existing names."""
-        return ValidationProblem(
+        return UnknownConnector(
             connector,
             f"Connect cluster {self.name} has no such connector",
             suggest_name(connector, self.connectors()) + explain_offsets_name(connector),

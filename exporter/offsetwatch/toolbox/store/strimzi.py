@@ -39,7 +39,7 @@ from offsetwatch.toolbox.store.offset_store import (
     subject_kind,
 )
 from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
-from offsetwatch.toolbox.validation import ValidationProblem
+from offsetwatch.toolbox.validation import UnknownConnector, ValidationProblem
 
 _FAILED_NOTE: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 Json = dict[str, Any]
@@ -158,7 +158,7 @@ class StrimziOffsetStore(OffsetStore):
         resource = self._resources().get(connector)
         if resource is None:
             right = suggest_name(connector, self.connectors()) + explain_offsets_name(connector)
-            return ValidationProblem(connector, f"{self.name} has no such connector", right)
+            return UnknownConnector(connector, f"{self.name} has no such connector", right)
         problem = self._find_obstacle(connector, resource)
         if problem is not None:
             return problem

@@ -17,7 +17,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.history.pipeline import read_cut
 from offsetwatch.cli.inspect import status
 from offsetwatch.cli.offsets import list as listing
-from offsetwatch.cli.offsets.export import OK, UNREAD
+from offsetwatch.cli.offsets.list import OK, USAGE
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Finding, FindingName, Judgement, Scope, Severity, Verdict
@@ -307,7 +307,7 @@ def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, answ
     document = documents.decode(encode_status(full()), status.StatusDocument)
     output.take(document, (), None)
     output.by.append("the daemon")
-    assert output.print(output_format=OutputFormat.TABLE) == (UNREAD if answer else OK)
+    assert output.print(output_format=OutputFormat.TABLE) == (USAGE if answer else OK)
     unknown = [line for line in capsys.readouterr().err.splitlines() if "no connector" in line]
     assert unknown == ([answer] if answer else [])
 

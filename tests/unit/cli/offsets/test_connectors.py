@@ -94,7 +94,7 @@ def test_a_resumed_connector_whose_task_fails_is_resumed_and_ordered_to_be_resta
 def test_a_connector_that_is_not_there_is_named_with_those_that_are(shell, worker, verb):
     worker.add("src")
     done = shell.change("connectors", verb, "no-such")
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert "no-such" in done.stderr
     assert "it has: src" in done.stderr
     assert worker.changes() == []
@@ -263,7 +263,7 @@ def test_another_verb_after_it_finishes_it_and_then_finds_nothing(shell, worker)
     worker.add("src")
     dies_deleting(shell)
     done = shell.change("connectors", "stop", "src")
-    assert done.exit_code == 3
+    assert done.exit_code == 2
     assert "delete src: done" in done.stderr
     assert "no such connector" in done.stderr
 

@@ -196,7 +196,7 @@ def test_all_problems_of_all_connectors_are_reported_before_anything_is_begun(
             other=[(B, {"x": 1})],
             none=[(B, {"x": 1})],
         ),
-        status=3,
+        status=2,
     )
     for answer in (
         'src[0].partition.filename: "/b" is not the file that it reads; "filename": "/a"',
@@ -214,7 +214,7 @@ def test_the_body_of_a_get_is_distinguished_from_a_document(
 ) -> None:
     body = json.dumps({"offsets": [{"partition": A, "offset": {"position": 5}}]})
     expected = "give it to `offsets alter NAME --offsets FILE`"
-    assert expected in shell.change("import", stdin=body, status=3).stderr
+    assert expected in shell.change("import", stdin=body, status=2).stderr
     path = shell.folder / "body.json"
     path.write_text(body)
     done = shell.run("diff", "--offsets", str(path), status=1)
@@ -310,8 +310,7 @@ def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
     listed = json.loads(shell.run("list", "--json").stdout)
     assert listed["cc"]["snk"][0]["offset"] == {"kafka_offset": 3}
     assert "sink" in shell.run("list", "--connectors", "snk").stdout
-    with pytest.raises(ConfigError, match="did you mean snk"):
-        shell.run("list", "--connectors", "snkk")
+    assert "did you mean snk" in shell.run("list", "--connectors", "snkk", status=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -532,7 +531,7 @@ def test_a_reset_of_what_is_not_there_is_a_mistake_and_a_second_reset_is_none(
 ) -> None:
     file = File(tmp_path)
     file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 1})]))
-    stderr = file.change("reset", "srcc", status=3).stderr
+    stderr = file.change("reset", "srcc", status=2).stderr
     assert "has this name; did you mean src?" in stderr
     file.change("reset", "src")
     assert "nothing to change" in file.change("reset", "src").stderr

@@ -154,7 +154,6 @@ def test_the_next_commit_of_a_slot_is_shown_with_the_command(
             "the next offset is computed only of Debezium's MySQL, MariaDB and PostgreSQL",
         ),
         (("other",), "no entry under sources reads it"),
-        (("shopp",), "no connector shopp (did you mean shop?)"),
         (("shop", "--partition", "{"), "it has no such offset; its source partitions: "),
         (("shop", "--events-max", "4"), "it was not found within 4 events"),
     ],
