@@ -91,7 +91,7 @@ class RestDriver:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self._kafka_name, self._kafka = connect.home, kafka
+        self._connect, self._kafka = connect, kafka
         self._kafka_unavailable = False
         self._offsets_topics = offsets_topics
         self._client = ConnectClient(connect, transport=transport)
@@ -125,7 +125,9 @@ class RestDriver:
     def _open_storage(self, topic: str) -> TopicStorage:
         """Open the offsets topic of a connector that is stopped, so that no task writes to it."""
         assert self._kafka is not None, "who plans to write to a topic can reach it"
-        return TopicStorage(self._kafka_name, self._kafka.client_properties(), topic, workers=None)
+        return TopicStorage(
+            self._connect.home, self._kafka.client_properties(), topic, workers=None
+        )
 
     def close(self) -> None:
         """Close connections."""
@@ -250,7 +252,7 @@ class RestDriver:
             return None
         try:
             properties = self._kafka.client_properties()
-            with closing(StorageAdmin(self._kafka_name, properties)) as admin:
+            with closing(StorageAdmin(self._connect.home, properties)) as admin:
                 return admin.members(sink.group)
         except ClientError:
             self._kafka_unavailable = True  # queried at every inspection, it would take as long
