@@ -37,6 +37,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_changes.py",
             "tests/real/test_runbooks.py",
             "tests/history/test_audit_real.py",
+            "tests/history/test_gold.py",
             "tests/history/test_silver.py",
             "tests/history/test_status_real.py",
         ),
@@ -142,6 +143,8 @@ _IMAGES: Final = (
 )
 _HISTORY: Final = (
     "tests/history/test_audit_real.py",
+    "tests/history/test_gold.py",
+    "tests/history/test_lags.py",
     "tests/history/test_status_real.py",
     "tests/history/test_stream_real.py",
     "tests/real/test_history_beside.py",

@@ -214,6 +214,7 @@ def linked_key(connector: str) -> bytes:
     return b'["%s",{"name":"a.csv","path":"/in"}]' % connector.encode()
 
 
+@pytest.mark.full
 def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
     spark: SparkSession,
 ) -> None:
@@ -303,6 +304,7 @@ def test_a_cut_leaves_out_a_topic_of_the_same_name_that_is_gone(spark: SparkSess
     assert gold.select_before_cut(old, cut).count() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("end", "expected"), [(1, (1, False)), (2, (None, True)), (3, (3, False))])
 def test_as_of_a_cut_the_newest_record_below_it_counts(
     spark: SparkSession, end: int, expected: tuple[int | None, bool]
@@ -320,6 +322,7 @@ def test_as_of_a_cut_the_newest_record_below_it_counts(
 # ---- topics of their own -------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
     spark: SparkSession,
 ) -> None:
@@ -491,6 +494,7 @@ def ordered_key(connector: str, names: tuple[str, ...]) -> bytes:
     return f'["{connector}",{{{fields}}}]'.encode()
 
 
+@pytest.mark.full
 def test_the_fields_of_a_mirror_in_any_order_are_looked_up_by_other_classes_alone(
     spark: SparkSession,
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_lag_is_what_lies_behind_the_last_record_that_was_copied(compute_lags:
     assert result == [(20.0, "mm2", 4)]  # 5, 6, 7 and 8
 
 
+@pytest.mark.full
 def test_all_partitions_count_together_and_none_counts_below_nothing(compute_lags: Any) -> None:
     rows = (commit(10, 4), commit(10, 99, partition=1))
     assert compute_lags(*rows, looks=(build_sample(20, 9), build_sample(20, 50, partition=1))) == [
@@ -97,11 +98,13 @@ def test_all_partitions_count_together_and_none_counts_below_nothing(compute_lag
     ]
 
 
+@pytest.mark.full
 def test_what_comes_after_a_poll_is_not_known_at_it(compute_lags: Any) -> None:
     rows = (commit(10, 4), commit(25, 8))
     assert compute_lags(*rows, looks=(build_sample(20, 9),)) == [(20.0, "mm2", 4)]
 
 
+@pytest.mark.full
 def test_without_a_position_there_is_no_lag(compute_lags: Any) -> None:
     """Before its first commit, and after its offset was taken away."""
     rows = (commit(310, 4), commit(610, None))
@@ -111,6 +114,7 @@ def test_without_a_position_there_is_no_lag(compute_lags: Any) -> None:
     assert result == [(320.0, "mm2", 4)]
 
 
+@pytest.mark.full
 def test_one_poll_in_five_minutes_is_enough(compute_lags: Any) -> None:
     begins = SAMPLE_INTERVAL_S - BEGIN % SAMPLE_INTERVAL_S
     polls = [build_sample(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
@@ -118,11 +122,13 @@ def test_one_poll_in_five_minutes_is_enough(compute_lags: Any) -> None:
     assert [second for second, _, _ in result] == [begins, begins + SAMPLE_INTERVAL_S]
 
 
+@pytest.mark.full
 def test_what_is_no_flow_of_this_cluster_has_none(compute_lags: Any) -> None:
     flows = ({**FLOW, "upstream": None},)
     assert compute_lags(commit(10, 4), flows=flows, looks=(build_sample(20, 9),)) == []
 
 
+@pytest.mark.full
 def test_a_log_of_the_same_name_on_another_cluster_is_another(compute_lags: Any) -> None:
     assert compute_lags(commit(10, 4), looks=(build_sample(20, 9, kafka="east"),)) == []
 
@@ -160,6 +166,7 @@ def read_source(second: float, lag_s: float | None, name: str = "shop") -> Row:
     }
 
 
+@pytest.mark.full
 def test_the_lag_behind_a_source_is_the_greatest_that_is_known(spark: Any, tmp_path: Path) -> None:
     from offsetwatch.history.baselines.job import compute_source_lags
 
@@ -179,6 +186,7 @@ def test_the_lag_behind_a_source_is_the_greatest_that_is_known(spark: Any, tmp_p
     ]
 
 
+@pytest.mark.full
 def test_eight_weeks_of_reads_report_how_long_changes_usually_wait(
     spark: Any, tmp_path: Path
 ) -> None:

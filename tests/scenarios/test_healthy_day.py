@@ -11,14 +11,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("seed", "probing"),
+    ("seed", "probing", "tick_s"),
     [
-        pytest.param(1, True, id="probed"),
-        pytest.param(2, False, id="not-probed", marks=pytest.mark.full),
+        pytest.param(1, True, 30.0, id="polled-every-30-s"),
+        pytest.param(1, True, 10.0, id="probed", marks=pytest.mark.full),
+        pytest.param(2, False, 10.0, id="not-probed", marks=pytest.mark.full),
     ],
 )
-def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_needs_attention(seed, probing):
-    estate = Estate(*healthy(), seed=seed, probing=probing)
+def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_needs_attention(seed, probing, tick_s):
+    estate = Estate(*healthy(), seed=seed, probing=probing, tick_s=tick_s)
     observed: dict[tuple, Verdict] = {}
     last = None
     for snapshot in estate.run(DAY):

@@ -41,7 +41,7 @@ class World(DisturbanceVerbs):
     def __init__(self, finding: Any) -> None:
         finding = only("world.yaml", finding, *WORDS)
         self.lasts_s = seconds(finding["lasts"])
-        self.tick_s = seconds(os.environ.get("SCENARIO_TICK", finding.get("tick", "5s")))
+        self.tick_s = seconds(os.environ.get("SCENARIO_TICK", finding.get("tick", "10s")))
         self.now = BEGINNING
         self.kafkas = {name: Cluster(name) for name in ("east", "west")}
         east, west = self.kafkas["east"], self.kafkas["west"]
