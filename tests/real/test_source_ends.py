@@ -205,7 +205,7 @@ def test_a_frozen_walsender_is_found_while_everything_runs_and_is_over_when_it_g
 
 
 @each_database
-@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize("rows", [1, 1000, 100_000])
 def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
     watched: Watched, database: str, rows: int
 ) -> None:
