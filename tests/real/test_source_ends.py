@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from lab.product.read_only_daemon import onlooker
 from lab.product.source_ends import find_source_end, find_verdict
 from lab.stories.captures import SOURCE_INTERVAL_S, Capture, captures_of, configure_sources
 from lab.waiting import NotYet, until
+from offsetwatch.history.queries.source_lag import read_newest_samples
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.daemon_series import WAIT_S_MAX, becomes, eventually, total
 from tests.real.observed_findings import Lookout
@@ -33,6 +35,7 @@ SNAPSHOT_ROWS = 20_000
 # The number of the advisory lock that makes a snapshot slow.
 SLOW = 7
 DATABASES = ("postgres", "mariadb")
+RETAINED = ("caught_up", "lag_bytes", "lag_transactions")
 
 each_database = pytest.mark.parametrize("database", DATABASES)
 
@@ -71,6 +74,15 @@ class Watched:
         """Wait until nothing waits for a connector, and the offset is that of the last row."""
         capture.taken()
         return self.awaits(capture.connector, "rest", is_at_rest)
+
+    def stops(self, capture: Capture) -> None:
+        """Stop a connector, and wait until the daemon shows it stopped."""
+        self.lab.stop_connector(capture.connector)
+        eventually(
+            self.product,
+            "a stopped connector",
+            lambda: find_verdict(self.product, capture.connector) == "stopped",
+        )
 
     def found(self, name: str, subject: str) -> dict[str, Any]:
         def probe() -> dict[str, Any]:
@@ -212,12 +224,7 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
     capture = watched.capture(database)
     server = capture.server
     watched.rests(capture)
-    watched.lab.stop_connector(capture.connector)
-    eventually(
-        watched.product,
-        "a stopped connector",
-        lambda: find_verdict(watched.product, capture.connector) == "stopped",
-    )
+    watched.stops(capture)
     if isinstance(server, PostgresqlServer):
         # What others wrote before these rows is behind the position, too, and counts by then.
         confirmed = server.slot(capture.slot)["confirmed_flush_lsn"]
@@ -237,6 +244,37 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
     watched.awaits(capture.connector, "known lag", lambda end: end["caught_up"] is not True)
     watched.lab.resume(capture.connector)
     watched.rests(capture)
+
+
+@pytest.mark.spark
+def test_a_run_of_the_pipeline_retains_what_waits(watched: Watched) -> None:
+    shown, retained = {}, {}
+    for database in DATABASES:
+        capture = watched.capture(database)
+        watched.rests(capture)
+        watched.stops(capture)
+        capture.server.insert(50)
+        watched.awaits(capture.connector, "its lag", lambda end: end["lag_seconds"])
+    try:
+        watched.product.run_pipeline()
+        for database in DATABASES:
+            name = watched.capture(database).connector
+            (sample,) = read_newest_samples(
+                watched.product.history, "lab", name, time.time()
+            ).values()
+            end = find_source_end(watched.product, name)
+            assert end is not None
+            shown[database] = [end[field] for field in RETAINED]
+            retained[database] = [getattr(sample, field) for field in RETAINED]
+            assert sample.problem is None
+            assert sample.behind_since == pytest.approx(seconds(end["behind_since"]), abs=0.001)
+    finally:
+        for database in DATABASES:
+            watched.lab.resume(watched.capture(database).connector)
+    assert retained == shown
+    assert shown["mariadb"][-1] in {50, 51}
+    for database in DATABASES:
+        watched.rests(watched.capture(database))
 
 
 def test_a_snapshot_in_progress_has_no_number_and_is_ok(watched: Watched) -> None:
