@@ -74,11 +74,16 @@ _log = structlog.get_logger()
 
 @dataclass(slots=True)
 class TrackedIncident:
-    """Incident with the time of its last evaluation; `said` is the last recorded refusal."""
+    """Incident with the time of its last evaluation; `said` is the last recorded refusal.
+
+    observed   when its longest run of failures began, and the number of them at the last
+               observation
+    """
 
     incident: Incident
     evaluated_at: float | None = None
     said: tuple[object, ...] = ()
+    observed: tuple[float, int] | None = None
 
 
 class IncidentTracker:
@@ -141,6 +146,16 @@ class IncidentTracker:
             if key in connectors and connectors[key].state == "stopped"
         }
         return frozenset(open_plans) | fleet.holding(stopped)
+
+    def list_failed(self) -> list[Incident]:
+        """Return the incidents with a failure that the last call did not have."""
+        failed = []
+        for tracked in self.tracked.values():
+            run = tracked.incident.worst
+            if run is not None and tracked.observed != (run.first_at, run.count):
+                tracked.observed = (run.first_at, run.count)
+                failed.append(tracked.incident)
+        return failed
 
     def due(self, woken: Collection[tuple[str, str]]) -> list[TrackedIncident]:
         """Return the visible incidents not evaluated within the last 15 s (EVALUATION_GAP_S).
@@ -217,6 +232,11 @@ class RemediationLoop:
         self._withdraw_outdated()
         if self._begin_approved() or self._stopping():
             return
+        for incident in self._incidents.list_failed():
+            with self._contained(incident.connector_key, NO_ACTION):
+                self._planner.observe_failures(incident)
+            if self._stopping():
+                return
         woken, self._woken = self._woken, set()
         for tracked in self._incidents.due(woken):
             self._consider(tracked)

@@ -145,6 +145,15 @@ class Planner:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
         self._collector.observe_mass_failure()
 
+    def observe_failures(self, incident: Incident) -> None:
+        """Read the configuration under which a sink may fail again; once for each failure."""
+        key, run = incident.connector_key, incident.worst
+        if run is None or key not in self._snapshot().index.sink_groups:
+            return  # what identifies records of others does not depend on their configuration
+        config = call_or_none(self._client_of(key[0]).config, key[1])
+        if config is not None:
+            self._locator.observe_config(key, config, run)
+
     def is_stop_requested(self) -> bool:
         """Check whether the stop file exists; True also if that is unknown."""
         return self._collector.stop_file() is not False

@@ -14,7 +14,7 @@ from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.errors import NotFound
 from offsetwatch.judge.findings.failure_history import FailureTracker
 from offsetwatch.model.connectors import StateHistory
-from offsetwatch.model.findings import Finding, FindingName, Severity
+from offsetwatch.model.findings import FailureRun, Finding, FindingName, Severity
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import SinkGroup, Topology
@@ -37,6 +37,7 @@ from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.loop import RemediationLoop
 from offsetwatch.remedy.model import approval
 from offsetwatch.remedy.model.approval import PlanHistory
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
 from offsetwatch.remedy.model.journal_records import ActionRefused
 from offsetwatch.remedy.model.plan import (
     Copy,
@@ -154,9 +155,13 @@ class OnTime(ConnectClient):
 
 @dataclass
 class FirstRecord:
-    """A Finder that knows which records spoil a sink: names one if it is the very next."""
+    """A Finder that knows which records spoil a sink: names one if it is the very next.
+
+    observed    the connector and the number of its failures, of each configuration that was read
+    """
 
     connect: FakeConnect
+    observed: list[tuple[str | None, int]] = field(default_factory=list)
 
     def find(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
@@ -181,6 +186,11 @@ class FirstRecord:
 
     def observe(self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot) -> None:
         """A sink's log keeps the order of its records."""
+
+    def observe_config(
+        self, key: ConnectorKey, config: dict[str, str | None], run: FailureRun
+    ) -> None:
+        self.observed.append((config["name"], run.count))
 
     def named(
         self,
@@ -237,10 +247,11 @@ class Agency:
             time=TimeSources(clock, steady, self.wait),
             find_resource_problem=partial(find_resource_problem, {}),
         )
+        self.locator = FirstRecord(self.connect)
         self.planner = Planner(
             client_of=lambda _: on_time,
             collector=collector,
-            locator=FirstRecord(self.connect),
+            locator=self.locator,
             snapshot=lambda: self.snapshot,
             policy=self.policy,
             quarantine=FileQuarantine(self.folder, clock).name,

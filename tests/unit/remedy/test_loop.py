@@ -70,6 +70,18 @@ def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency
     assert only(agency, VOID).plan.remedy.action is Action.RESTART_FAILED
 
 
+def test_a_sinks_configuration_is_read_at_each_failure_between_evaluations_and_beside_a_plan(
+    agency,
+):
+    failing(agency, 1)
+    agency.go_on(3)
+    assert only(agency, PlanStatus.PROPOSED).plan.remedy.action is Action.RESTART_FAILED
+    for _ in range(2):
+        agency.restart()
+        agency.go_on(2)
+    assert agency.locator.observed == [(SINK_NAME, count) for count in (1, 2, 3)]
+
+
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     offset = failing(agency)
     agency.go_on(3)

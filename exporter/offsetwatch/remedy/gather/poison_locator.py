@@ -145,6 +145,15 @@ class PoisonLocator:
         if isinstance(subject, SourceSubject):
             self._find_in_source(case, subject)
 
+    def observe_config(
+        self, key: ConnectorKey, config: dict[str, str | None], run: FailureRun
+    ) -> None:
+        """Remember a configuration that is read after these failures of a connector.
+
+        Failures count for the setting of one record at a time from then on.
+        """
+        self._positions.failures_under(key, compute_config_sha256(key[1], config), run)
+
     def _build_subject(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> SearchSubject | SourceSubject | NoIdentification:

@@ -226,6 +226,22 @@ def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
     assert answer.method == "one_at_a_time"
 
 
+def test_failures_count_from_when_the_setting_of_one_record_at_a_time_was_observed(broker):
+    written(broker, GOOD, GOOD, GOOD)
+    polling = finder(broker)
+
+    def locate(count: int) -> IdentifiedRecord | NoIdentification:
+        return polling.find(case(BY_PUT, run(count)), now(sink_pair(1), config=ONE_BY_ONE), sinks())
+
+    polling.observe_config(("lab", "c"), dict(CONVERTERS), run(1))
+    polling.observe_config(("lab", "c"), dict(ONE_BY_ONE), run(2))
+    refused = locate(3)
+    assert isinstance(refused, NoIdentification), refused
+    answer = locate(4)
+    assert isinstance(answer, IdentifiedRecord), answer
+    assert (answer.record.offset, answer.method) == (1, "one_at_a_time")
+
+
 def test_a_sink_that_moved_once_more_up_to_its_record_is_there(broker):
     written(broker, GOOD, GOOD, GOOD)
     polling = finder(broker)
