@@ -352,14 +352,16 @@ class RemediationLoop:
     def _refuse(self, tracked: TrackedIncident, evaluation: CaseEvaluation, *, would: bool) -> None:
         """Record the refusal if its reasons differ from the last recorded ones.
 
-        Reasons are compared by guard and answer, because their texts count seconds.
+        Reasons are compared by guard and answer, because their texts count seconds, and a reason
+        for no plan by its first word.
         """
         incident = tracked.incident
         answers = select_denying(evaluation.answers)
         if evaluation.plan is None:
             answers = (GuardAnswer(0, NO_PLAN, GuardResult.DENY, evaluation.said),)
         guards = tuple((answer.guard, answer.answer) for answer in answers)
-        reasons = (evaluation.action, self.mode, would, *guards)
+        no_plan = evaluation.said.partition(":")[0]
+        reasons = (evaluation.action, self.mode, would, no_plan, *guards)
         if reasons == tracked.said:
             return
         tracked.said = reasons

@@ -13,6 +13,7 @@ from offsetwatch.errors import JournalDamaged
 from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.locate.search import NoIdentification
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.guard_answer import GuardResult
 from offsetwatch.remedy.model.journal_records import ActionRefused, ModeSet, PauseSet, PlanProposed
@@ -80,6 +81,22 @@ def test_a_sinks_configuration_is_read_at_each_failure_between_evaluations_and_b
         agency.restart()
         agency.go_on(2)
     assert agency.locator.observed == [(SINK_NAME, count) for count in (1, 2, 3)]
+
+
+def test_another_reason_why_no_record_is_identified_is_recorded(agency, monkeypatch):
+    reasons = ["ambiguous_window: any of 3", "not_failed_again: a", "not_failed_again: b"]
+
+    def refuse(*_: object) -> NoIdentification:
+        return NoIdentification(*reasons[0].split(": "))
+
+    monkeypatch.setattr(FirstRecord, "find", refuse)
+    failing(agency)
+    recorded = []
+    while reasons:
+        agency.go_on(30)
+        recorded.append(agency.refused()[-1].answers[0].said)
+        del reasons[0]
+    assert recorded == ["ambiguous_window: any of 3", *["not_failed_again: a"] * 2]
 
 
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):

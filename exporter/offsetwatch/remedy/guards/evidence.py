@@ -86,7 +86,11 @@ def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> Gu
 def quorum(*, signals: frozenset[PoisonSignal]) -> GuardReply:
     """The position stands still, and at least two other signals indicate poison."""
     said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS_MIN} are required"
-    return allow_if(said, if_=len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals)
+    if len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals:
+        return allow(said)
+    if PoisonSignal.LAG_GROWING in signals:
+        return deny(said)
+    return deny(f"{said}; the next record that arrives adds one ({PoisonSignal.LAG_GROWING})")
 
 
 def alone(*, similar: frozenset[ConnectorKey]) -> GuardReply:

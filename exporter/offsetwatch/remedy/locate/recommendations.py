@@ -64,8 +64,8 @@ GIVE_WORKER_PROPERTIES: Final = (
     "in the configuration of offsetwatch: Connect does not return them."
 )
 ONE_AT_A_TIME: Final = (
-    "Set consumer.override.max.poll.records=1 until it has failed twice: what is committed is then "
-    "the record itself."
+    "Set consumer.override.max.poll.records=1, and restart its failed task until it has failed "
+    "three times since: what is committed is then the record itself."
 )
 DECLARE_SAFE: Final = (
     "If this sink has written a record when put() returns, and continues from its group's offset, "

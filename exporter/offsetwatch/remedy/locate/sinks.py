@@ -304,9 +304,11 @@ class _Search:
         self._uncommitted = uncommitted
         self._converters = find_converter_stages(self._stage)
         self._decoded = decode_suspects(suspects, self._facts, self._stage)
-        self._recommend = recommendations.recommend_for_sink(
+        recommended = recommendations.recommend_for_sink(
             self._stage, subject.class_name, subject.profile
         )
+        followed = recommendations.ONE_AT_A_TIME if self._facts.batch_max == 1 else None
+        self._recommend = tuple(text for text in recommended if text != followed)
 
     def answer(self) -> SearchAnswer:
         """Return the record that all methods name, if its offset is the committed one."""
@@ -356,21 +358,26 @@ class _Search:
         An exception from put() may be about an earlier record, unless the sink is known not to
         buffer.
         """
-        put_is_certain = self._stage != PUT or self._subject.put_at_once
-        all_known = self._uncommitted is not None and not self._uncommitted
-        if len(self._suspects) != 1 or not all_known or not put_is_certain:
+        suspect = self._find_only_suspect()
+        if suspect is None:
             return
-        suspect = self._suspects[0]
-        if suspect.partition.moved is not False:
-            return  # what is committed may be another one than when it failed
         window = suspect.window
-        if not window.records:
-            return
         pointer = _Pointer("", suspect.position.partition, window.records[0].offset)
         if len(window.records) == 1 and window.next_offset >= window.end:
             yield pointer._replace(method="only_record")
         if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
             yield pointer._replace(method="one_at_a_time")
+
+    def _find_only_suspect(self) -> Suspect | None:
+        """Return the partition in whose window the record certainly is; None if that is unknown."""
+        put_is_certain = self._stage != PUT or self._subject.put_at_once
+        all_known = self._uncommitted is not None and not self._uncommitted
+        if len(self._suspects) != 1 or not all_known or not put_is_certain:
+            return None
+        suspect = self._suspects[0]
+        if suspect.partition.moved is not False:
+            return None  # what is committed may be another one than when it failed
+        return suspect if suspect.window.records else None
 
     def _point_by_report(
         self, method: str, coordinates: frozenset[Coordinates]
@@ -431,7 +438,7 @@ class _Search:
     def _explain_no_method(self) -> NoIdentification:
         decoded = self._decoded
         if not self._converters:
-            return self._refuse(
+            return self._explain_too_few_failures() or self._refuse(
                 "ambiguous_window",
                 f"any of {format_count(decoded.records, 'record')} may be the one: what a "
                 "transform or put() makes of them is not visible from outside",
@@ -448,6 +455,9 @@ class _Search:
                 f"{self._stage}",
             )
         if decoded.unknown or decoded.framed:
+            too_few = self._explain_too_few_failures()
+            if too_few is not None:
+                return too_few
             if has_unknown_converter(self._facts.converters, self._stage):
                 self._recommend = (*self._recommend, recommendations.GIVE_WORKER_PROPERTIES)
             return self._refuse(
@@ -458,6 +468,17 @@ class _Search:
         return self._refuse(
             "nothing_fails_here",
             f"none of {format_count(decoded.records, 'record')} fails our own decode",
+        )
+
+    def _explain_too_few_failures(self) -> NoIdentification | None:
+        """Return that it has to fail again; None if that would identify no record."""
+        if self._facts.batch_max != 1 or self._find_only_suspect() is None:
+            return None
+        return self._refuse(
+            "not_failed_again",
+            "it takes one record at a time (max.poll.records=1), and has yet to fail "
+            f"{SINGLE_FAILURES_MIN} times since offsetwatch observed that: restart its failed "
+            "task, and again after its next failure",
         )
 
     def _refuse(self, reason: str, said: str, *more: EvidenceItem) -> NoIdentification:

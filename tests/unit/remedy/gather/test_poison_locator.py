@@ -237,6 +237,7 @@ def test_failures_count_from_when_the_setting_of_one_record_at_a_time_was_observ
     polling.observe_config(("lab", "c"), dict(ONE_BY_ONE), run(2))
     refused = locate(3)
     assert isinstance(refused, NoIdentification), refused
+    assert refused.reason == "not_failed_again"
     answer = locate(4)
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "one_at_a_time")

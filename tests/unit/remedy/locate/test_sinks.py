@@ -335,8 +335,14 @@ MUST_NOT_NAME = [
          sink(AT_1234, failure=PUT, put_at_once=True), build_readings(ALL_GOOD)),
     Case("the only one, of a put that may keep some back", "ambiguous_window",
          sink(AT_1234, failure=PUT), build_readings(values(1234, GOOD))),
-    Case("one at a time, failed once", "ambiguous_window",
+    Case("one at a time, failed once", "not_failed_again",
          sink(AT_1234, failure=PUT, facts=ONE_BY_ONE, failures_alone=1, put_at_once=True),
+         build_readings(window(record(1234), end=9000, read_to=1235))),
+    Case("one at a time, failed once in a converter that is not known here", "not_failed_again",
+         sink(AT_1234, facts=by(Converter("com.example.Own"), batch_max=1), failures_alone=1),
+         build_readings(window(record(1234), end=9000, read_to=1235))),
+    Case("one at a time, and nobody knows whether it moves", "ambiguous_window",
+         sink(build_subject(sink_pair(1234), moved=None), failure=TRANSFORM, facts=ONE_BY_ONE),
          build_readings(window(record(1234), end=9000, read_to=1235))),
     Case("failed often, and not one at a time", "ambiguous_window",
          sink(AT_1234, failure=PUT, failures_alone=9, put_at_once=True), build_readings(ALL_GOOD)),
@@ -564,6 +570,14 @@ def test_what_was_not_decoded_is_reported() -> None:
 def test_what_connect_can_do_itself_is_recommended(failure: Failed, expected: str) -> None:
     answer = find_in_sink(sink(AT_1234, failure=failure), build_readings(ALL_GOOD))
     assert expected in answer.recommend
+
+
+def test_one_record_at_a_time_is_not_recommended_once_it_is_set() -> None:
+    answer = find_in_sink(
+        sink(AT_1234, failure=PUT, facts=ONE_BY_ONE),
+        build_readings(window(record(1234), end=9000, read_to=1235)),
+    )
+    assert answer.recommend == (recommendations.ERRANT_RECORDS, recommendations.DECLARE_SAFE)
 
 
 @pytest.mark.parametrize(("converter", "expected"), [(Converter(), True), (Converter(AVRO), False)])
