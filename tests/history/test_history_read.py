@@ -122,6 +122,15 @@ def test_where_the_pipeline_has_not_run_a_reader_says_so(ask: Any, tmp_path: Pat
         ask(tmp_path)
 
 
+def test_where_one_table_alone_is_missing_the_pipeline_is_not_said_to_have_never_run(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, GOLD_CURSOR)
+    with pytest.raises(HistoryError, match="holds no gold/progress: other tables are there"):
+        reader.read_progress(tmp_path)
+    assert list(reader.read_cursor(tmp_path)) == []
+
+
 def test_a_tree_of_causes_is_reported_in_one_line_without_colours() -> None:
     arrow = "\x1b[31m\u21b3\x1b[0m"
     tree = f"Generic error\n     {arrow} Unable to copy\n      {arrow} No space\n"

@@ -254,10 +254,14 @@ def open_table(base: Path, table: Table) -> DeltaTable:
         with translate_damage(base, table):
             return DeltaTable(str(table.at(base)))
     except TableNotFoundError as exc:
-        raise HistoryError(
-            f"{base} holds no {table.path}: the history pipeline has not run there yet. "
+        reason = (
+            "other tables are there, so it was deleted, or an earlier version wrote them. "
+            "`offsetwatch history run --available-now` creates it"
+            if any(has_tables(base, (other,)) for other in TABLES)
+            else "the history pipeline has not run there yet. "
             "`offsetwatch history run --available-now` fills it; history.path names the folder"
-        ) from exc
+        )
+        raise HistoryError(f"{base} holds no {table.path}: {reason}") from exc
 
 
 @contextmanager
