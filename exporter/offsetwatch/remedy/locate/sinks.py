@@ -438,11 +438,7 @@ class _Search:
     def _explain_no_method(self) -> NoIdentification:
         decoded = self._decoded
         if not self._converters:
-            return self._explain_too_few_failures() or self._refuse(
-                "ambiguous_window",
-                f"any of {format_count(decoded.records, 'record')} may be the one: what a "
-                "transform or put() makes of them is not visible from outside",
-            )
+            return self._explain_too_few_failures() or self._explain_ambiguous_window()
         if not decoded.whole:
             return self._refuse(
                 "window_too_large", "what it takes at once is more than is read of a log here"
@@ -469,6 +465,20 @@ class _Search:
             "nothing_fails_here",
             f"none of {format_count(decoded.records, 'record')} fails our own decode",
         )
+
+    def _explain_ambiguous_window(self) -> NoIdentification:
+        records = f"any of {format_count(self._decoded.records, 'record')}"
+        if self._stage == PUT and not self._subject.put_at_once:
+            said = (
+                f"{records}, or an earlier one, may be the one: a put() that retains records may "
+                "throw for one that it was given before"
+            )
+        else:
+            said = (
+                f"{records} may be the one: what a transform or put() makes of them is not visible "
+                "from outside"
+            )
+        return self._refuse("ambiguous_window", said)
 
     def _explain_too_few_failures(self) -> NoIdentification | None:
         """Return that it has to fail again; None if that would identify no record."""

@@ -577,6 +577,8 @@ def test_one_record_at_a_time_is_not_recommended_once_it_is_set() -> None:
         sink(AT_1234, failure=PUT, facts=ONE_BY_ONE),
         build_readings(window(record(1234), end=9000, read_to=1235)),
     )
+    assert isinstance(answer, NoIdentification), answer
+    assert answer.said.startswith("any of 1 record, or an earlier one, may be the one")
     assert answer.recommend == (recommendations.ERRANT_RECORDS, recommendations.DECLARE_SAFE)
 
 
