@@ -104,6 +104,7 @@ class Spelling(msgspec.Struct, gc=False):
     place, offset, ours    of its newest record; `ours`: it was written by offsetwatch
     committed  its newest commit without a header of ours; None if there was none
     moments    number of its commits since the last one of any other spelling
+    most       the greatest such number so far
     first      the offset of the first of those
     intruder   it first appeared while another spelling was in use
     elsewhere  its last records in other Kafka partitions
@@ -118,6 +119,7 @@ class Spelling(msgspec.Struct, gc=False):
     ours: bool = False
     committed: OffsetRecordPosition | None = None
     moments: int = 0
+    most: int = 0
     first: SourceOffset | None = None
     intruder: bool = False
     elsewhere: tuple[OffsetRecord, ...] = ()
@@ -394,6 +396,7 @@ def _is_commit(record: SourceRecord) -> bool:
 def _count_commit(partition: _Partition, spelling: Spelling) -> None:
     position = spelling.position
     spelling.moments += 1  # no flush, and no request over REST, writes a key twice
+    spelling.most = max(spelling.most, spelling.moments)
     if spelling.moments == 1:
         spelling.first = spelling.value
     spelling.committed = position
@@ -509,7 +512,7 @@ def _choose_spelling(
     plausible = newest.by_rest == has_hash_maps(
         resolve_dialect(shape, class_name) if class_name else shape
     )
-    once = all(spelling.moments <= 1 for spelling in others)
+    once = all(spelling.most <= 1 for spelling in others)
     if used is None and plausible and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
     return _choose_if_identical([newest, *others])

@@ -161,6 +161,13 @@ def test_after_a_start_the_newer_one_counts_unless_rest_may_have_written_it(olde
     assert later.write(newer, 28, 29).position() == 29
 
 
+def test_at_a_start_one_commit_does_not_replace_a_spelling_that_was_committed_again():
+    log = Log().write(REST, 70, 80, live=False).write(OWN, 5, live=False)
+    assert log.position() is None
+    assert [item.raw_key for item in log.use().unsure] == [raw(OWN), raw(REST)]
+    assert log.write(OWN, 6, live=False).position() == 6
+
+
 def test_of_a_connector_that_is_known_a_hash_map_is_believed_at_a_start():
     partition = {"protocol": "1", "table": "orders"}
     stray = b'["jdbc",{"table":"orders","protocol":"1"}]'
