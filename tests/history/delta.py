@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
+from offsetwatch.decode.dialects import is_lookup_key
+from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import change_of
+from offsetwatch.history.tables.reader import read_classes
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
@@ -23,6 +26,7 @@ from offsetwatch.history.tables.schemas import (
     TABLES,
     Table,
 )
+from offsetwatch.model.offsets import SourceKey
 
 Row = dict[str, Any]
 
@@ -67,7 +71,8 @@ def refine_plainly(base: Path, *, pictured: bool = True) -> None:
     """
     create_missing(base)
     records = sorted(stored(base, BRONZE_RECORDS), key=lambda row: (_log(row), row["koffset"]))
-    commits = list(_commits(records))
+    found = {(row.connect_cluster, row.connector): row.class_name for row in read_classes(base)}
+    commits = list(_commits(records, found))
     days = sorted({row["day"] for row in commits})[:-1] if pictured else []
     write(base, SILVER_COMMITS, *map(_named(SILVER_COMMITS), commits), mode="overwrite")
     snapshots = [row for day in days for row in snapshot(commits, day)]
@@ -86,11 +91,16 @@ def snapshot(commits: list[Row], day: date) -> list[Row]:
     return [{**row, "day": day} for row in last.values()]
 
 
-def _commits(records: list[Row]) -> Any:
+def _commits(records: list[Row], found: dict[tuple[str, str], str]) -> Any:
     last: dict[tuple[Any, ...], Row] = {}
     classes = _classes(records)
     for row in records:
-        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None or not row["canonical"]:
+        if row["kind"] != CONNECT_OFFSETS or row["connector"] is None:
+            continue
+        subject = (row["connect_cluster"], row["connector"])
+        key = decode_key(row["key"])
+        assert isinstance(key, SourceKey)
+        if not is_lookup_key(key, found.get(subject) or classes.get(subject) or ""):
             continue
         where = (_log(row), row["key"])
         before = last.get(where)
@@ -103,7 +113,7 @@ def _commits(records: list[Row]) -> Any:
                 *stated,
                 before and True,
                 before and before["source_offset"],
-                classes.get((row["connect_cluster"], row["connector"])),
+                classes.get(subject),
             ),
             "step": before and _minus(row["pos"], before["pos"]),
             "pause_s": before and (row["kts"] - before["kts"]).total_seconds(),

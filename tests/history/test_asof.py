@@ -5,6 +5,7 @@ The tables are written without Spark. Seconds of the records below are seconds a
 
 from __future__ import annotations
 
+import json
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,11 +21,20 @@ from offsetwatch.history.queries.asof import AsOfQuery, AsOfResult, Unanswerable
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
+    GOLD_CLASSES,
     GOLD_TOPICS,
     OPS_GAPS,
 )
 from tests.history.delta import Row, refine_plainly, write
-from tests.history.rows import OFFSETS_TOPIC, OWN_TOPIC, Raw, at, decoded, offset_key
+from tests.history.rows import (
+    OBSERVED_ROLES,
+    OFFSETS_TOPIC,
+    OWN_TOPIC,
+    Raw,
+    at,
+    decoded,
+    offset_key,
+)
 
 MORNING = 1_795_243_200  # 2026-11-21T06:40:00Z
 DAY = 86_400
@@ -249,6 +259,128 @@ def test_names_may_hold_quotes(tmp_path: Path) -> None:
     assert query(tmp_path, 1, connector="x' OR '1'='1").connectors == ()
 
 
+# ---- the fields of MirrorMaker in another order --------------------------------------------------
+
+REPLICATOR = "org.example.Replicator"
+MIRROR_MAKER = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+LINKED_COPY = b'["file",{"topic":"orders","partition":0,"cluster":"west"}]'
+TREE_COPY = b'["file",{"partition":0,"topic":"orders","cluster":"west"}]'  # of no class at all
+HASHED_COPY = b'["file",{"cluster":"west","partition":0,"topic":"orders"}]'
+COPY_TEXT = '{"cluster":"west","partition":0,"topic":"orders"}'
+
+
+def format_offset(number: int) -> str:
+    return f'{{"offset":{number}}}'
+
+
+def copies(key: bytes, *seconds: float) -> list[Commit]:
+    """Commits under a raw key, each with its second as the offset."""
+    return [Commit(second, format_offset(round(second)), key=key) for second in seconds]
+
+
+def configure(base: Path, second: float, class_name: str, connector: str = "file") -> None:
+    """A record of the config topic."""
+    value = json.dumps({"properties": {"connector.class": class_name}}).encode()
+    ms = round((MORNING + second) * 1000)
+    key = f"connector-{connector}".encode()
+    record = Raw(key, value, topic="connect-configs", offset=round(second), ms=ms)
+    read = {"kafka": "east", "ingest_ts": at(ms), "day": at(ms).date()}
+    rows = [{**row, **read} for row in decoded(record, roles=OBSERVED_ROLES)]
+    write(base, BRONZE_RECORDS, *rows)
+
+
+def find_class(
+    base: Path, class_name: str, since: float | None = None, connector: str = "file"
+) -> None:
+    """The class that a run has found."""
+    moment = None if since is None else at(round((MORNING + since) * 1000))
+    row = {"connect_cluster": "payments", "connector": connector, "since": moment}
+    write(base, GOLD_CLASSES, row | {"class_name": class_name})
+
+
+def raw_keys(base: Path, second: float) -> list[tuple[bytes, str | None]]:
+    (only,) = query(base, second, connector="file").connectors
+    return [(entry.raw_key, entry.source_offset) for entry in only.then]
+
+
+@pytest.mark.parametrize("known", ["from the config topic", "by a run", "by a later run"])
+def test_of_another_class_the_key_counts_that_was_written_at_that_time(
+    tmp_path: Path, known: str
+) -> None:
+    """Its map is a LinkedHashMap first, and another one from second 180 on."""
+    commits = (*copies(LINKED_COPY, 0, 60, 120), *copies(TREE_COPY, 180, 240, 300))
+    lake(tmp_path, *commits, refine=False, read_at=310)
+    if known == "from the config topic":
+        configure(tmp_path, -5, REPLICATOR)
+    elif known == "by a run":
+        find_class(tmp_path, REPLICATOR)
+    refine_plainly(tmp_path)
+    if known == "by a later run":  # then silver/commits has none of these records
+        find_class(tmp_path, REPLICATOR)
+    topology(tmp_path)
+    assert raw_keys(tmp_path, 130) == [(LINKED_COPY, format_offset(120))]
+    why = refusal(tmp_path, 190)  # one commit may be that of an operator
+    assert "several raw keys" in why
+    assert LINKED_COPY.decode() in why
+    assert TREE_COPY.decode() in why
+    assert raw_keys(tmp_path, 400) == [(TREE_COPY, format_offset(300))]
+    (only,) = query(tmp_path, 130, with_now=True).connectors
+    assert [(entry.raw_key, entry.source_offset) for entry in only.now] == [
+        (TREE_COPY, format_offset(300))
+    ]
+
+
+def test_of_a_class_that_is_not_known_a_key_in_an_order_of_its_own_is_refused(
+    tmp_path: Path,
+) -> None:
+    lake(tmp_path, *copies(LINKED_COPY, 0, 60))
+    topology(tmp_path)
+    why = refusal(tmp_path, 100)
+    assert "the class of the connector as of then is not known" in why
+    assert LINKED_COPY.decode() in why
+
+
+def test_mirror_maker_looks_up_the_key_of_a_hash_map_alone(tmp_path: Path) -> None:
+    lake(tmp_path, *copies(LINKED_COPY, 0, 60, 120))
+    find_class(tmp_path, MIRROR_MAKER)
+    topology(tmp_path)
+    assert f"did not look up (1 key, such as {LINKED_COPY.decode()})" in refusal(tmp_path, 130)
+    hashed = bronze_rows(*copies(HASHED_COPY, 90), topic_id="id", first=3, read_at=130)
+    write(tmp_path, BRONZE_RECORDS, *hashed)
+    refine_plainly(tmp_path)
+    assert raw_keys(tmp_path, 130) == [(HASHED_COPY, format_offset(90))]
+
+
+def test_the_class_of_that_time_decides_and_not_that_of_today(tmp_path: Path) -> None:
+    commits = copies(LINKED_COPY, 0, 60, 120, 180)
+    lake(tmp_path, *commits, refine=False, read_at=200)
+    configure(tmp_path, -5, REPLICATOR)
+    configure(tmp_path, 100, MIRROR_MAKER)
+    find_class(tmp_path, MIRROR_MAKER, since=150)
+    refine_plainly(tmp_path)
+    topology(tmp_path)
+    assert raw_keys(tmp_path, 90) == [(LINKED_COPY, format_offset(60))]
+    assert "did not look up" in refusal(tmp_path, 130)
+
+
+def test_before_a_run_found_another_class_the_class_is_not_known(tmp_path: Path) -> None:
+    lake(tmp_path, *copies(LINKED_COPY, 0, 60, 120, 180), read_at=200)
+    find_class(tmp_path, REPLICATOR, since=100)
+    topology(tmp_path)
+    assert "the class of the connector as of then is not known" in refusal(tmp_path, 90)
+    assert raw_keys(tmp_path, 130) == [(LINKED_COPY, format_offset(120))]
+
+
+def test_records_that_silver_has_not_yet_are_no_part_of_the_answer(tmp_path: Path) -> None:
+    lake(tmp_path, *copies(LINKED_COPY, 0, 60), read_at=70)
+    find_class(tmp_path, REPLICATOR)
+    topology(tmp_path)
+    lake(tmp_path, *copies(LINKED_COPY, 120), first=2, read_at=130, refine=False)
+    assert raw_keys(tmp_path, 125) == [(LINKED_COPY, format_offset(60))]
+    refine_plainly(tmp_path)
+    assert raw_keys(tmp_path, 125) == [(LINKED_COPY, format_offset(120))]
+
+
 # ---- topics -------------------------------------------------------------------------------------
 
 
@@ -316,14 +448,9 @@ def test_a_moment_before_the_oldest_record_is_refused(tmp_path: Path) -> None:
         query(tmp_path, -0.001)
 
 
-def test_records_under_keys_that_the_tables_do_not_follow_are_named(tmp_path: Path) -> None:
-    key = b'["file",{"topic":"t","partition":0,"cluster":"c"}]'
-    partition = {"topic": "t", "partition": 0, "cluster": "c"}
-    lake(
-        tmp_path,
-        Commit(1, "{}", connector="other"),
-        Commit(2, '{"offset":1}', partition, key=key),
-    )
+def test_records_under_keys_that_no_worker_writes_are_named(tmp_path: Path) -> None:
+    key = b'["file", {"filename":"/in"}]'
+    lake(tmp_path, Commit(1, "{}", connector="other"), Commit(2, '{"position":1}', key=key))
     topology(tmp_path)
     assert "no record of it was read" in refusal(tmp_path, 1)
     why = refusal(tmp_path, 5)

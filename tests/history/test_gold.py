@@ -13,6 +13,7 @@ import pytest
 
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.history.pipeline.bronze_rows import SCHEMA
+from offsetwatch.history.tables.reader import ConnectorClass
 from offsetwatch.history.tables.schemas import GOLD_CURSOR, GOLD_PROGRESS
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey
@@ -527,6 +528,19 @@ def test_the_fields_of_a_mirror_in_any_order_are_looked_up_by_other_classes_alon
         sum(results[f"connector-{number}-{place}"] == ('{"offset":1}', 0) for place in range(6))
         for number in range(4)
     ] == [1, 6, 1, 1]
+
+
+def test_the_class_of_a_connector_is_kept_with_when_it_replaced_another() -> None:
+    from offsetwatch.history.pipeline.gold import merge_classes
+
+    one = merge_classes((), {("payments", "b"): REPLICATOR, ("payments", "a"): MIRROR_MAKER}, 10.0)
+    assert one == (
+        ConnectorClass("payments", "a", MIRROR_MAKER, None),
+        ConnectorClass("payments", "b", REPLICATOR, None),
+    )
+    two = merge_classes(one, {("payments", "a"): REPLICATOR}, 20.0)
+    assert two == (ConnectorClass("payments", "a", REPLICATOR, 20.0), one[1])
+    assert merge_classes(two, {("payments", "a"): REPLICATOR}, 30.0) == two
 
 
 # ---- the edge ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.history.pipeline import maintenance
+from offsetwatch.history.tables.reader import ConnectorClass, read_classes
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic, Topology
 from tests.history.delta import stored
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
 KEY = offset_key("file", {"filename": "/in"})
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Broker:
             topology=Topology((OffsetsTopic("payments", self.offsets),), (flow,)),
             kafka={"east": properties},
             topic_ids={KafkaTopic("east", name): topic_id for name, topic_id in ids.items()},
+            classes={("payments", "file"): FILE_SOURCE},
         )
 
     def commit(self, *values: bytes) -> None:
@@ -93,6 +96,7 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     names = old[0].keys()
     assert [{name: row[name] for name in names} for row in retained] == old
     assert len(rows) == len(old) + fresh
+    assert read_classes(base) == (ConnectorClass("payments", "file", FILE_SOURCE, None),)
     # On the second day the old topic was not read to its end before the new one took its place.
     then = opened.expected(milestone, "tables")["as of"]["first day"]
     assert lakes.answers(base)["first day"] == then

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -21,6 +22,7 @@ from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
+    GOLD_CLASSES,
     RATE_S,
     SILVER,
     SILVER_COMMITS,
@@ -46,7 +48,23 @@ from tests.history.rows import (
     sync_key,
     sync_value,
 )
-from tests.history.test_asof import DAY, IN, MORNING, OUT, Commit, bronze_rows
+from tests.history.test_asof import (
+    DAY,
+    HASHED_COPY,
+    IN,
+    LINKED_COPY,
+    MIRROR_MAKER,
+    MORNING,
+    OUT,
+    REPLICATOR,
+    TREE_COPY,
+    Commit,
+    bronze_rows,
+    configure,
+    find_class,
+    format_offset,
+    raw_keys,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -176,6 +194,42 @@ def test_a_rate_is_what_its_commits_add_up_to(few: Path) -> None:
         (2, 0, 0, 1, 1, None, 1.0),
     ]
     assert [row["per_second"] for row in results] == [None, 1.0, None]
+
+
+def test_the_fields_of_a_mirror_in_any_order_are_commits_of_other_classes_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A LinkedHashMap, a TreeMap and a Map.of have orders of their own."""
+    orders = (LINKED_COPY, TREE_COPY, HASHED_COPY)
+    configured = {"file": REPLICATOR, "mirror": MIRROR_MAKER}
+    found = {"another": REPLICATOR, "alias": "MirrorSource"}
+    for number, name in enumerate((*configured, *found, "unknown")):
+        keys = [key.replace(b"file", name.encode()) for key in orders]
+        commits = [
+            Commit(60 * position + second, format_offset(position), connector=name, key=key)
+            for position, key in enumerate(keys)
+            for second in range(0, 60, 20)
+        ]
+        lake(tmp_path, *commits, topic_id=f"id-{number}", read_at=200)
+    for number, (name, class_name) in enumerate(configured.items()):
+        configure(tmp_path, number, class_name, name)
+    create(tmp_path)
+    for name, class_name in found.items():
+        find_class(tmp_path, class_name, connector=name)
+    refined(spark, tmp_path)
+    results = ordered(
+        {name: row[name] for name in ("connector", "key", "koffset", "change")}
+        for row in stored(tmp_path, SILVER_COMMITS)
+    )
+    counts = Counter(row["connector"] for row in results)
+    assert counts == {"file": 9, "another": 9, "unknown": 3, "mirror": 3, "alias": 3}
+    assert raw_keys(tmp_path, 50) == [(LINKED_COPY, format_offset(0))]
+    assert raw_keys(tmp_path, 110) == [(TREE_COPY, format_offset(1))]
+    plain = tmp_path / "plain"
+    for table in (BRONZE_RECORDS, GOLD_CLASSES):
+        write(plain, table, *stored(tmp_path, table))
+    refine_plainly(plain)
+    assert rows(plain, SILVER_COMMITS, "connector", "key", "koffset", "change") == results
 
 
 # ---- however it is cut into runs ----------------------------------------------------------------

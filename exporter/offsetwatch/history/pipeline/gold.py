@@ -14,9 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.decode.dialects import MIRROR_SOURCE, list_class_names
+from offsetwatch.clock import to_utc
+from offsetwatch.history.pipeline.lookup_keys import build_lookup_condition
 from offsetwatch.history.tables.offsets_topic_queries import EVIDENCE_RECORDS_MAX, find_keys_in_use
-from offsetwatch.history.tables.reader import convert_rows
+from offsetwatch.history.tables.reader import ConnectorClass, convert_rows
 from offsetwatch.history.tables.schemas import (
     CONNECT_OFFSETS,
     GOLD_FLOW_PROGRESS,
@@ -126,12 +127,8 @@ def _mark_used_records(records: DataFrame, topics: DataFrame, classes: DataFrame
 
     used        Connect reads this topic for the connector
     shadow      Connect's shared topic, of a connector with a topic of its own
-    canonical   its tasks may look these bytes up: as in bronze, and of a class other than
-                MirrorMaker's MirrorMaker's fields in any order (decode/dialects.py, is_lookup_key)
+    canonical   its tasks may look these bytes up
     """
-    class_name = sf.trim("class_name")
-    in_any_order = (class_name != "") & ~class_name.isin(*list_class_names(MIRROR_SOURCE))
-    ordered = (sf.col("key_form") == "ordered") & sf.coalesce(in_any_order, sf.lit(False))
     own = topics.where(sf.col("connector").isNotNull()).withColumnsRenamed(
         {"kafka": "own_kafka", "topic": "own_topic"}
     )
@@ -150,7 +147,7 @@ def _mark_used_records(records: DataFrame, topics: DataFrame, classes: DataFrame
         .join(sf.broadcast(own), on=["connect_cluster", "connector"], how="left")
         .join(sf.broadcast(common), on=["connect_cluster"], how="left")
         .join(sf.broadcast(classes), on=["connect_cluster", "connector"], how="left")
-        .withColumn("canonical", sf.col("canonical") | ordered)
+        .withColumn("canonical", build_lookup_condition(sf.col("class_name")))
         .select(
             *SOURCE_COLUMN_NAMES,
             *LOG_COLUMN_NAMES,
@@ -360,6 +357,27 @@ def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
 def build_class_rows(classes: Mapping[tuple[str, str], str]) -> list[tuple[str, str, str]]:
     """Return rows of CLASSES_DDL, an input of `compute_source_partitions`."""
     return [(*connector, class_name) for connector, class_name in sorted(classes.items())]
+
+
+def merge_classes(
+    known: Iterable[ConnectorClass], classes: Mapping[tuple[str, str], str], now: float
+) -> tuple[ConnectorClass, ...]:
+    """Return gold/classes after a run at `now` that found these classes, in order.
+
+    Connectors that the run did not find remain.
+    """
+    merged = {(row.connect_cluster, row.connector): row for row in known}
+    for connector, class_name in classes.items():
+        before = merged.get(connector)
+        if before is None or before.class_name != class_name:
+            since = None if before is None else now
+            merged[connector] = ConnectorClass(*connector, class_name, since)
+    return tuple(sorted(merged.values()))
+
+
+def build_stored_class_rows(classes: Iterable[ConnectorClass]) -> list[tuple[object, ...]]:
+    """Return the rows of gold/classes."""
+    return [(*row[:3], None if row.since is None else to_utc(row.since)) for row in classes]
 
 
 def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:

@@ -45,6 +45,7 @@ from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
+    GOLD_CLASSES,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_FLOWS,
@@ -207,6 +208,7 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
         plans = [plan_stream(spec.base, feed) for feed in feeds]
         for table in TABLES:
             commits.create(spec.base, table)
+        _store_classes(spec, now.now())
         quick = short and is_short_read(plans)
         with spark_session(master=spec.master, heap=spec.heap, short=quick) as spark:
             check_shared_folder(spark, spec.base)
@@ -529,6 +531,14 @@ def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[
         decoded += topic.rows - topic.undecodable
         rows[topic.at.kafka] = (decoded, undecodable + topic.undecodable)
     return rows
+
+
+def _store_classes(spec: PipelineSpec, now: float) -> None:
+    """Store the classes of connectors: silver reads them, and queries without Connect."""
+    known = reader.read_classes(spec.base)
+    classes = gold.merge_classes(known, spec.classes, now)
+    if classes != known:
+        _replace_rows(gold.build_stored_class_rows(classes), spec.base, GOLD_CLASSES)
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:

@@ -27,6 +27,7 @@ from pyspark.sql import functions as sf
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
+from offsetwatch.history.pipeline.lookup_keys import build_lookup_condition
 from offsetwatch.history.spark.session import translate_spark_errors
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import (
@@ -72,16 +73,20 @@ def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
     )
 
 
-def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
-    """Return silver/commits: fresh records that tasks may look up, against those before them."""
-    rows = _select_canonical(fresh).withColumn("fresh", sf.expr("true"))
-    canonical = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
+def build_commits(fresh: DataFrame, newest: DataFrame, found: DataFrame) -> DataFrame:
+    """Return silver/commits: fresh records that tasks may look up, against those before them.
+
+    `found` has connect_cluster, connector, class_name of connectors as runs found them.
+    """
+    both = fresh.withColumn("fresh", sf.expr("true")).unionByName(
+        newest.withColumn("fresh", sf.expr("false"))
+    )
+    rows = _select_lookup_keys(both, _merge_classes(_classes(both), found))
     before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
     midnight = sf.date_add("day", 1).cast("timestamp")
     end_of_day = sf.timestamp_micros(sf.unix_micros(midnight) - 1)
     known = (
-        rows.unionByName(canonical)
-        .withColumns(
+        rows.withColumns(
             {
                 "before": sf.lag(sf.expr("true")).over(before),
                 "before_offset": sf.lag("source_offset").over(before),
@@ -96,10 +101,8 @@ def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     types = {column.name: column.type for column in SILVER_COMMITS.columns}
     del types["change"]
     ddl = ", ".join(f"{name} {kind}" for name, kind in types.items())
-    classes = sf.broadcast(_classes(fresh.unionByName(newest)))
     return (
-        known.join(classes, on=["connect_cluster", "connector"], how="left")
-        .select(*types, *PREVIOUS_COLUMNS, CLASS)
+        known.select(*types, *PREVIOUS_COLUMNS, CLASS)
         .mapInArrow(compute_changes, f"{ddl}, change STRING")
         .select(*SILVER_COMMITS.names)
     )
@@ -212,9 +215,24 @@ def _classes(records: DataFrame) -> DataFrame:
     )
 
 
-def _select_canonical(records: DataFrame) -> DataFrame:
-    return records.where(
-        (sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull() & sf.col("canonical")
+def _merge_classes(configured: DataFrame, found: DataFrame) -> DataFrame:
+    """Return CLASS, the class of each connector by its config topic, and `found`, as runs found it.
+
+    Where no run has found it, it is the one of the config topic.
+    """
+    by_runs = found.withColumnRenamed("class_name", "by_runs")
+    return configured.join(by_runs, ["connect_cluster", "connector"], "full_outer").select(
+        "connect_cluster", "connector", CLASS, sf.coalesce("by_runs", CLASS).alias("found")
+    )
+
+
+def _select_lookup_keys(records: DataFrame, classes: DataFrame) -> DataFrame:
+    """Return the records under raw keys that tasks may look up, with CLASS."""
+    return (
+        records.where((sf.col("kind") == CONNECT_OFFSETS) & sf.col("connector").isNotNull())
+        .join(sf.broadcast(classes), ["connect_cluster", "connector"], "left")
+        .where(build_lookup_condition(sf.col("found")))
+        .select(*records.columns, CLASS)
     )
 
 
@@ -325,7 +343,7 @@ def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
     fresh = select_unread(_read_new_records(spark, base, run), known)
     newest = commits.read_frame(spark, base, SILVER_NEWEST)
     if not write.done(base, SILVER_COMMITS):
-        rows = build_commits(fresh, newest).repartition("day")
+        rows = build_commits(fresh, newest, _read_classes(spark, base)).repartition("day")
         rows = rows.sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
         files = commits.write_frame(rows, base, SILVER_COMMITS)
         commits.append(files, base, SILVER_COMMITS, write)
@@ -336,6 +354,11 @@ def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
     )
     _close_days(spark, base, today, again_from=row["day"])
     replace(merge_logs(known, fresh), SILVER_LOGS)
+
+
+def _read_classes(spark: SparkSession, base: Path) -> DataFrame:
+    rows = [row[:3] for row in reader.read_classes(base)]
+    return spark.createDataFrame(rows, f"connect_cluster STRING, connector STRING, {CLASS} STRING")
 
 
 def _read_new_records(spark: SparkSession, base: Path, run: _Run) -> DataFrame:

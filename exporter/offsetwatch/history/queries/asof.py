@@ -2,9 +2,11 @@
 
 As of T means: the offsets that Connect would have handed to a task that started at T. The rules:
 
-* Only records under raw keys that a worker may have written count; tasks look up no other bytes. Of
-  several such keys of one source partition, the one that the connector committed under until T
-  counts (state/connect/raw_keys.py); where that is unknown, the connector is refused.
+* Only records under raw keys that its task may have looked up count; a worker may have written
+  these very bytes, and the connector's class as of T writes its fields in that order. Of several
+  such keys of one source partition, the one that the connector committed under until T counts
+  (state/connect/raw_keys.py). Where the key is unknown, or the class that decides it, the connector
+  is refused.
 * Inside one log the Kafka offset is the order; a record's timestamp only decides whether it is of T
   or before. Where timestamps run against the offsets (a producer's clock was set back), the answer
   is the record with the highest offset among those stamped T or before, even if one with a later
@@ -32,12 +34,16 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from offsetwatch.clock import to_utc
+from offsetwatch.decode.dialects import is_lookup_key
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
+from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import HistoryError
 from offsetwatch.formatting import format_count
 from offsetwatch.history.queries.source_lag import read_newest_samples
 from offsetwatch.history.tables import offsets_topic_queries, reader
+from offsetwatch.history.tables.config_topic_queries import find_class_name
 from offsetwatch.history.tables.offsets_topic_queries import OffsetsTopicLog, Row, find_keys_in_use
+from offsetwatch.model.offsets import SourceKey
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
@@ -198,11 +204,15 @@ class _ClusterOffsets:
         self._refuse_hidden(log)
         self._refuse_lost(log, mine)
         self._refuse_unread(log, newest[0])
+        offsets = self._build_offsets(name, log, mine, self._query.at)
+        if not offsets:
+            keys = sorted({row["key"] for row in mine})
+            raise UnanswerableQuery(_explain_unread_keys(keys, self._query.at))
         return ConnectorOffsets(
             connector=name,
             topic=home,
             topic_id=log.topic_id,
-            then=self._build_offsets(name, log, mine, self._query.at),
+            then=offsets,
             now=self._build_offsets(
                 name, newest[0], [row for row in now if _is_in_log(row, newest[0])]
             ),
@@ -211,20 +221,32 @@ class _ClusterOffsets:
     def _build_offsets(
         self, name: str, log: OffsetsTopicLog, rows: list[Row], moment: float | None = None
     ) -> tuple[AsOfOffset, ...]:
-        """Return one offset per source partition, under the raw key that its task looked up."""
-        several = {
-            identity
+        """Return one offset per source partition, under the raw key that its task looked up.
+
+        Source partitions of which its task looked up no raw key are left out.
+        """
+        rows = [_fill_key(row) for row in rows]
+        keys = {
+            identity: {row["key"] for row in same}
             for identity, same in _group_rows(rows, "source_partition").items()
-            if len({row["key"] for row in same}) > 1
         }
-        if several:
+        doubtful = {
+            identity
+            for identity, raw_keys in keys.items()
+            if len(raw_keys) > 1 or not all(map(_is_certain, raw_keys))
+        }
+        if doubtful:
+            class_name = find_class_name(self._base, log.connect_cluster, name, moment)
             evidence = offsets_topic_queries.read_evidence(self._base, log, name, moment)
-            in_use = find_keys_in_use(evidence)
+            in_use = find_keys_in_use(evidence, class_name)
+            chosen = {
+                identity: _find_key_in_use(identity, in_use, class_name) for identity in doubtful
+            }
             rows = [
                 row
                 for row in rows
-                if row["source_partition"] not in several
-                or row["key"] == _find_key_in_use(row["source_partition"], in_use)
+                if row["source_partition"] not in doubtful
+                or row["key"] == chosen[row["source_partition"]]
             ]
         return _select_offsets(rows)
 
@@ -353,19 +375,41 @@ def _explain_no_record(base: Path, connect_cluster: str, connector: str, moment:
     keys = offsets_topic_queries.find_unread_keys(base, connect_cluster, connector, moment)
     if not keys:
         return f"no record of it was read that is {until}"
+    return _explain_unread_keys(keys, moment)
+
+
+def _explain_unread_keys(keys: Sequence[bytes], moment: float) -> str:
     return (
-        f"its records {until} have raw keys in another form or order of fields than the tables "
-        f"follow ({format_count(len(keys), 'key')}, such as "
-        f"{keys[0].decode(errors='replace')}): its offsets are not known from here"
+        f"its records of {format_iso(moment)} or before have raw keys that its tasks did not look "
+        f"up ({format_count(len(keys), 'key')}, such as {keys[0].decode(errors='replace')}): other "
+        "bytes than Connect writes, or the fields of MirrorMaker in another order than its own"
     )
 
 
-def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> bytes:
-    """Return the raw key that the task of a source partition looks up. Raises UnanswerableQuery."""
-    use = in_use[identity]
+def _is_certain(raw_key: bytes) -> bool:
+    """Check whether a task may look up a raw key, whatever the class of its connector."""
+    key = decode_key(raw_key)
+    return isinstance(key, SourceKey) and is_lookup_key(key, "")
+
+
+def _find_key_in_use(
+    identity: str, in_use: Mapping[str, SpellingInUse], class_name: str
+) -> bytes | None:
+    """Return the raw key that the task of a source partition looks up, or None if it looks up none.
+
+    Raises UnanswerableQuery if it is not known.
+    """
+    use = in_use.get(identity, SpellingInUse(None))
     if use.spelling is not None:
         return use.spelling.raw_key
+    if not use.unsure:
+        return None
     keys = _join_names([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
+    if not class_name and not any(_is_certain(spelling.raw_key) for spelling in use.unsure):
+        raise UnanswerableQuery(
+            f"{identity} has an offset under {keys}, which a task of MirrorMaker does not look up, "
+            "and one of another class may; the class of the connector as of then is not known"
+        )
     raise UnanswerableQuery(
         f"{identity} has offsets under several raw keys, and which one its task looked up is not "
         f"known: {keys}"
@@ -394,15 +438,22 @@ def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
     return tuple(offsets)
 
 
+def _fill_key(row: Row) -> Row:
+    """Return a row with its raw key.
+
+    An older version wrote rows without it, of HashMap's order only.
+    """
+    if row["key"]:
+        return row
+    return row | {"key": build_connect_key_from_json(row["connector"], row["source_partition"])}
+
+
 def _build_offset(row: Row) -> AsOfOffset:
-    offset, key = row["source_offset"], row["key"]
-    if not key:  # an older version wrote rows without it, of HashMap's order only
-        key = build_connect_key_from_json(row["connector"], row["source_partition"])
-        assert key is not None
+    offset = row["source_offset"]
     return AsOfOffset(
         source_partition=row["source_partition"],
         source_offset=None if offset == _NULL else offset,
-        raw_key=key,
+        raw_key=row["key"],
         dialect=row["dialect"],
         error=row["error"],
         committed_at=row["kts"],

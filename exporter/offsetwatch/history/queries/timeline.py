@@ -42,6 +42,7 @@ from offsetwatch.history.queries.connector_events import (
 from offsetwatch.history.queries.source_lag import SAMPLE_AGE_S_MAX, read_lag_seconds
 from offsetwatch.history.tables import pipeline_status, reader
 from offsetwatch.history.tables.commit_changes import RESET
+from offsetwatch.history.tables.config_topic_queries import build_connector_condition
 from offsetwatch.history.tables.offsets_topic_queries import (
     convert_to_datetime,
     quote_text,
@@ -160,19 +161,13 @@ def _find_baseline(
 
 def _clusters(base: Path, connector: str) -> list[str]:
     """Return the Connect clusters whose topics have records of a connector of this name."""
-    internal = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_build_connector_condition(connector)}"
+    internal = f"kind IN ('{STATUS}', '{CONFIGS}') AND {build_connector_condition(connector)}"
     own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"""
         SELECT DISTINCT connect_cluster FROM records
         WHERE connect_cluster IS NOT NULL AND (({internal}) OR ({own}))
         """  # noqa: S608 - quoted
     return sorted(row["connect_cluster"] for row in _rows(base, BRONZE_RECORDS, query))
-
-
-def _build_connector_condition(connector: str) -> str:
-    """Return SQL that selects observations of this connector. Their JSON is compact."""
-    field = f'"connector":{msgspec.json.encode(connector).decode()}'
-    return f"strpos(observation, {quote_text(field)}) > 0"
 
 
 def _read_records(
@@ -185,7 +180,7 @@ def _read_records(
     query = f"""
         SELECT kts, observation FROM records
         WHERE kind = '{kind}' AND connect_cluster = {quote_text(cluster)} AND error IS NULL
-              AND {_build_connector_condition(request.connector)}
+              AND {build_connector_condition(request.connector)}
               AND kts <= {quote_time(request.until)}
         ORDER BY kts, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted

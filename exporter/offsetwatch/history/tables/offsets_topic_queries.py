@@ -50,9 +50,13 @@ _COLUMN_TYPES = {
     for column in SILVER_COMMITS.columns
     if column.name in {*_SUBJECT, *_STATE}
 }
+# Bytes of a map in an order of its own, of which silver/commits has those of known classes only.
+_IN_OWN_ORDER: Final = "(NOT canonical AND coalesce(key_form, 'ordered') = 'ordered')"
 Row = dict[str, Any]
 Terms = list[tuple[str, str, Any]]
 """Comparisons that must all hold, in columns of a table."""
+
+_EMPTY: Final = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
 
 
 def find_keys_in_use(
@@ -150,11 +154,11 @@ def find_clusters(base: Path, connector: str) -> tuple[str, ...]:
 def find_unread_keys(
     base: Path, connect_cluster: str, connector: str, moment: float
 ) -> tuple[bytes, ...]:
-    """Return the raw keys until a time that silver/commits leaves out: no worker looks them up."""
+    """Return the raw keys until a time that no worker of today writes, and no task looks up."""
     query = f"""
         SELECT DISTINCT key FROM records
         WHERE kind = '{CONNECT_OFFSETS}' AND connect_cluster = {quote_text(connect_cluster)}
-              AND connector = {quote_text(connector)} AND NOT canonical
+              AND connector = {quote_text(connector)} AND NOT canonical AND NOT {_IN_OWN_ORDER}
               AND kts <= {quote_time(moment)}
         """  # noqa: S608 - quoted
     keys = reader.run_query(base, query, records=BRONZE_RECORDS)
@@ -173,6 +177,8 @@ def read_newest_as_of(
     They are those of the last day before that has a snapshot, and what came after it. Where that
     time lies so far back that an earlier commit may be stored under a later day (tables/schemas.py,
     DAYS_BACK_MAX), all days are read.
+
+    They include raw keys in an order of their own, whatever the class of the connector.
     """
     subject = _build_subject_terms(connect_cluster, connector)
     at = convert_to_datetime(moment)
@@ -185,14 +191,62 @@ def read_newest_as_of(
         if days:
             terms.append(("day", ">", max(days)))
             selections.append((SILVER_SNAPSHOTS, [("day", "=", max(days)), *subject]))
-    return _merge_newest(base, *selections)
+    newest = _read_newest_in_own_order(base, logs, connect_cluster, connector, moment)
+    return _merge_newest(base, *selections, newest=newest)
+
+
+def _read_newest_in_own_order(
+    base: Path,
+    logs: tuple[OffsetsTopicLog, ...],
+    connect_cluster: str,
+    connector: str | None,
+    moment: float,
+) -> pa.Table:
+    """Return the newest commit as of a time under each raw key in an order of its own.
+
+    As silver/commits does not have all of them, they are read from bronze, as far as silver has
+    come; only of connectors that have such raw keys.
+    """
+    mine = f"connect_cluster = {quote_text(connect_cluster)} AND connector IS NOT NULL"
+    if connector is not None:
+        mine = f"{mine} AND connector = {quote_text(connector)}"
+    query = f"""
+        SELECT DISTINCT connector FROM records
+        WHERE kind = '{CONNECT_OFFSETS}' AND {mine} AND {_IN_OWN_ORDER}
+        """  # noqa: S608 - quoted
+    names = reader.run_query(base, query, records=SILVER_NEWEST).column(0).to_pylist()
+    if not names:
+        return _EMPTY
+    columns = ", ".join(_COLUMN_TYPES)
+    condition = " OR ".join(f"({_build_reach_condition(log)})" for log in logs)
+    query = f"""
+        WITH placed AS (
+            SELECT {columns}, row_number() OVER (
+                PARTITION BY kafka, topic, topic_id, kpartition, key ORDER BY koffset DESC
+            ) AS place
+            FROM records
+            WHERE kind = '{CONNECT_OFFSETS}' AND {mine} AND {_IN_OWN_ORDER}
+                  AND connector IN ({", ".join(map(quote_text, names))})
+                  AND ({condition}) AND {_build_time_condition(moment)}
+        )
+        SELECT {columns} FROM placed WHERE place = 1
+        """  # noqa: S608 - quoted
+    return _cast_columns(reader.run_query(base, query, records=BRONZE_RECORDS))
 
 
 def read_newest_overall(base: Path, connect_cluster: str, connector: str | None) -> NewestCommits:
-    """Return the newest commits that were read, of one connector, or of all for None."""
+    """Return the newest commits that were read, of one connector, or of all for None.
+
+    They include all raw keys in an order of their own, whatever the class of the connector.
+    """
     subject = _build_subject_terms(connect_cluster, connector)
-    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *subject]
-    return _merge_newest(base, (SILVER_NEWEST, terms))
+    newest = _merge_newest(base, (SILVER_NEWEST, [("kind", "=", CONNECT_OFFSETS), *subject]))
+    return newest._replace(rows=[row for row in newest.rows if _is_spelling(row["key"])])
+
+
+def _is_spelling(raw_key: bytes | None) -> bool:
+    key = decode_key(raw_key)
+    return isinstance(key, SourceKey) and key.is_spelling
 
 
 def _build_subject_terms(connect_cluster: str, connector: str | None) -> Terms:
@@ -205,25 +259,31 @@ def read_evidence(
 ) -> list[Row]:
     """Return the newest few commits of a connector under each raw key, up to a time.
 
-    None: up to the newest. They show which raw keys its tasks look up.
+    None: up to the newest in silver. They show which raw keys its tasks look up.
     """
-    until = "" if moment is None else f"AND at <= {quote_time(moment)}"
+    until = "" if moment is None else f"AND {_build_time_condition(moment)}"
     query = f"""
         WITH placed AS (
             SELECT key, kpartition, koffset, kts, source_offset, tombstone, error,
                    row_number() OVER (PARTITION BY kpartition, key ORDER BY koffset DESC) AS place
             FROM records
-            WHERE connect_cluster = {quote_text(log.connect_cluster)}
-                  AND connector = {quote_text(connector)} AND {_build_log_condition(log)} {until}
+            WHERE kind = '{CONNECT_OFFSETS}'
+                  AND connect_cluster = {quote_text(log.connect_cluster)}
+                  AND connector = {quote_text(connector)} AND (canonical OR {_IN_OWN_ORDER})
+                  AND {_build_reach_condition(log)} {until}
         )
         SELECT * FROM placed WHERE place <= {EVIDENCE_RECORDS_MAX}
         """  # noqa: S608 - quoted
-    return list(convert_rows(reader.run_query(base, query, records=SILVER_COMMITS)))
+    return list(convert_rows(reader.run_query(base, query, records=BRONZE_RECORDS)))
 
 
-def _merge_newest(base: Path, *selections: tuple[Table, Terms]) -> NewestCommits:
-    """Return the newest commits, batch by batch: memory grows with the result, not with history."""
-    newest = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
+def _merge_newest(
+    base: Path, *selections: tuple[Table, Terms], newest: pa.Table = _EMPTY
+) -> NewestCommits:
+    """Return the newest commits of these and of `newest`.
+
+    They are merged batch by batch: memory grows with the result, not with history.
+    """
     files: list[str] = []
     total = 0
     for table, terms in selections:
@@ -236,10 +296,13 @@ def _merge_newest(base: Path, *selections: tuple[Table, Terms]) -> NewestCommits
             total += len(delta.file_uris())
             stream = QueryBuilder().register("records", delta).execute(query)
             for batch in pa.RecordBatchReader.from_stream(stream):
-                columns = [batch[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
-                rows = pa.table(columns, list(_COLUMN_TYPES))
-                newest = _select_newest(pa.concat_tables([newest, rows]))
+                newest = _select_newest(pa.concat_tables([newest, _cast_columns(batch)]))
     return NewestCommits(list(convert_rows(newest)), tuple(sorted(files)), total - len(files))
+
+
+def _cast_columns(rows: pa.Table | pa.RecordBatch) -> pa.Table:
+    columns = [rows[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
+    return pa.table(columns, list(_COLUMN_TYPES))
 
 
 def _select_newest(rows: pa.Table) -> pa.Table:
@@ -298,6 +361,17 @@ def _build_log_condition(log: OffsetsTopicLog) -> str:
     )
 
 
+def _build_reach_condition(log: OffsetsTopicLog) -> str:
+    """Return SQL that selects the bronze records of a log that silver has, too."""
+    return f"{_build_log_condition(log)} AND ingest_ts <= {quote_time(log.last_read_at)}"
+
+
+def _build_time_condition(moment: float) -> str:
+    """Return SQL that selects bronze records as of a time (tables/schemas.py, `at` in silver)."""
+    day = quote_value(convert_to_datetime(moment).date())
+    return f"(kts <= {quote_time(moment)} OR day < {day})"
+
+
 def convert_to_datetime(moment: float) -> datetime:
     """Return Unix seconds as a datetime, to the microsecond."""
     return _EPOCH + timedelta(microseconds=round(moment * 1_000_000))
@@ -316,8 +390,6 @@ def quote_time(moment: float) -> str:
 
 def quote_value(value: object) -> str:
     """Return a value of Terms as a SQL literal."""
-    if value is True:
-        return "TRUE"
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return f"arrow_cast('{text}', 'Timestamp(Microsecond, Some(\"UTC\"))')"

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -24,6 +24,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
+    GOLD_CLASSES,
     GOLD_CURSOR,
     GOLD_FLOW_PROGRESS,
     GOLD_FLOWS,
@@ -134,6 +135,18 @@ class BronzeTopic:
     last_at: float
 
 
+class ConnectorClass(NamedTuple):
+    """Class of a connector (tables/schemas.py, GOLD_CLASSES).
+
+    since    Unix seconds; None if no run has found another
+    """
+
+    connect_cluster: str
+    connector: str
+    class_name: str
+    since: float | None
+
+
 def read_progress(base: Path) -> tuple[ProgressRow, ...]:
     """Return every source partition, in order."""
     rows = (ProgressRow(**row) for row in read_rows(base, GOLD_PROGRESS))
@@ -167,6 +180,13 @@ def read_topics(base: Path) -> tuple[OffsetsTopic, ...]:
         )
         for row in read_rows(base, GOLD_TOPICS)
     )
+
+
+def read_classes(base: Path) -> tuple[ConnectorClass, ...]:
+    """Return the class of every connector that a run knew it of, in order."""
+    if not has_tables(base, (GOLD_CLASSES,)):
+        return ()  # of an older version, and no run since
+    return tuple(sorted(ConnectorClass(**row) for row in read_rows(base, GOLD_CLASSES)))
 
 
 def summarize_bronze(base: Path) -> tuple[BronzeTopic, ...]:

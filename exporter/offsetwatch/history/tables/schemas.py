@@ -139,7 +139,8 @@ RECORD = (
     # connect_offsets only
     TableColumn("connector", "STRING"),
     TableColumn("source_partition", "STRING"),  # JSON, keys sorted
-    TableColumn("canonical", "BOOLEAN"),  # may a worker have written these very key bytes?
+    # may its task look up these very key bytes, if its class is not known?
+    TableColumn("canonical", "BOOLEAN"),
     TableColumn("dialect", "STRING"),
     TableColumn("source_offset", "STRING"),  # JSON, keys sorted, exact; null for a tombstone
     TableColumn("tombstone", "BOOLEAN"),
@@ -243,8 +244,9 @@ BRONZE_SOURCE_ENDS = Table(
     append_only=True,
 )
 
-# One row per commit of a source partition under a raw key that a task may look up, with what
-# changed since the one before it under the same raw key in that log. Never changed once written.
+# One row per commit of a source partition under a raw key that a task may look up, by its class as
+# far as a run knew it, with what changed since the one before it under the same raw key in that
+# log. Never changed once written.
 SILVER_COMMITS = Table(
     path="silver/commits",
     columns=(
@@ -400,6 +402,18 @@ GOLD_TOPICS = Table(
     ),
 )
 
+# The class of each connector, by the newest run that knew it: it decides which raw keys count.
+GOLD_CLASSES = Table(
+    path="gold/classes",
+    columns=(
+        TableColumn("connect_cluster", "STRING", required=True),
+        TableColumn("connector", "STRING", required=True),
+        TableColumn("class_name", "STRING", required=True),
+        # when a run found it in place of another class; null: no run has found another
+        TableColumn("since", "TIMESTAMP"),
+    ),
+)
+
 # The flows of that topology (model/topology.MirrorFlow).
 GOLD_FLOWS = Table(
     path="gold/flows",
@@ -444,6 +458,7 @@ TABLES = (
     GOLD_FLOW_PROGRESS,
     GOLD_CURSOR,
     GOLD_TOPICS,
+    GOLD_CLASSES,
     GOLD_FLOWS,
     OPS_GAPS,
 )
