@@ -17,8 +17,18 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.history.tables.schemas import BRONZE_SOURCE_ENDS
 from tests.fakes.worker import Worker, ok
 from tests.history.delta import Row, write
-from tests.history.rows import at
-from tests.history.test_asof import DAY, IN, LINKED, MORNING, OUT, Commit, format_position, lake
+from tests.history.rows import at, offset_key
+from tests.history.test_asof import (
+    DAY,
+    HASHED,
+    IN,
+    LINKED,
+    MORNING,
+    OUT,
+    Commit,
+    format_position,
+    lake,
+)
 
 THERE, LATER = {"filename": "/there"}, {"filename": "/later"}
 
@@ -167,6 +177,33 @@ def test_what_no_patch_reaches_is_said_with_the_way_that_does(tmp_path: Path) ->
     assert "offsets alter file --worker-config" in done.stderr
     (entry,) = json.loads(history(tmp_path / "history", *of_file).stdout)["file"]
     assert entry["key"] == LINKED.decode()
+
+
+def test_what_a_patch_reaches_is_decided_by_the_raw_key_of_now(tmp_path: Path) -> None:
+    """The task that runs now reads the offset, under its own raw key."""
+    base = tmp_path / "history"
+    lake(
+        base,
+        *(Commit(n, format_position(n), key=LINKED) for n in range(3)),
+        *(Commit(60 + n, format_position(n), key=HASHED) for n in range(4)),
+        read_at=70,
+    )
+    before = ("--time", moment(12), "--connector", "file")
+    assert "has no effect" not in history(base, *before, "--format", "patch").stderr
+    then = history(base, *before).stderr
+    assert "had raw keys that a PATCH over REST does not write" in then
+    assert f"its task looked up {LINKED.decode()}" in then
+    assert "has no effect" not in then
+
+
+def test_the_table_names_raw_keys_that_no_patch_reaches(tmp_path: Path) -> None:
+    base = tmp_path / "history"
+    lake(base, Commit(0, '{"position":1}', key=LINKED), Commit(1, '{"position":2}'), read_at=60)
+    arguments = ("--time", moment(12), "--connector", "file", "--format", "table")
+    done = history(base, *arguments)
+    assert "raw key" in done.stdout
+    assert LINKED.decode() in "".join(done.stdout.split())
+    assert offset_key("file", IN).decode() not in "".join(done.stdout.split())
 
 
 def test_the_table_says_where_each_offset_was_found(base: Path) -> None:

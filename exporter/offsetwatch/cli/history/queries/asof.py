@@ -175,19 +175,7 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
             output.print_error(
                 f"{connector.connector}: has an offset without a source partition; no PATCH sets it"
             )
-    for connector in answer.connectors:
-        name = connector.connector
-        keys = [(entry, _find_raw_key(name, entry)) for entry in connector.then]
-        unreachable = [(entry, key) for entry, key in keys if key]
-        if unreachable:
-            alter = format_connector_command("offsets alter", name, "--worker-config", "FILE")
-            entry, key = unreachable[0]
-            output.print_error(
-                f"{name}: a PATCH over REST has no effect on {len(unreachable)} of "
-                f"{format_count(len(connector.then), 'source partition')}, "
-                f"{entry.source_partition} for one: its task looks up the raw key {key}. Set them "
-                f"with `{alter}` while the worker is stopped"
-            )
+        _explain_raw_keys(connector)
     undecodable = [
         (connector.connector, entry)
         for connector in answer.connectors
@@ -212,6 +200,34 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
             f"opened {format_count(len(answer.files), 'file')}, skipped {answer.files_skipped}"
         )
     return not answer.unknown and not undecodable
+
+
+def _explain_raw_keys(connector: asof.ConnectorOffsets) -> None:
+    """Print which source partitions no PATCH changes, by the raw keys that tasks look up now.
+
+    Without the newest offsets those of then count.
+    """
+    name = connector.connector
+    entries = {entry.source_partition: entry for entry in (*connector.then, *connector.now)}
+    keys = [(entry, _find_raw_key(name, entry)) for entry in entries.values()]
+    unreachable = [(entry, key) for entry, key in keys if key]
+    if not unreachable:
+        return
+    alter = format_connector_command("offsets alter", name, "--worker-config", "FILE")
+    entry, key = unreachable[0]
+    of_all = f"{len(unreachable)} of {format_count(len(entries), 'source partition')}"
+    if connector.now:
+        output.print_error(
+            f"{name}: a PATCH over REST has no effect on {of_all}, {entry.source_partition} for "
+            f"one: its task looks up the raw key {key}. Set them with `{alter}` while the worker "
+            "is stopped"
+        )
+    else:
+        output.print_error(
+            f"{name}: {of_all} had raw keys that a PATCH over REST does not write, "
+            f"{entry.source_partition} for one: its task looked up {key}. If it still does, set "
+            f"them with `{alter}` while the worker is stopped"
+        )
 
 
 def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
@@ -242,12 +258,18 @@ def _read_current_offsets(
 
 def _print_table(answer: asof.AsOfResult) -> None:
     ends = answer.source_ends
+    keys = {
+        entry.raw_key: _find_raw_key(connector.connector, entry)
+        for connector in answer.connectors
+        for entry in connector.then
+    }
+    own_keys = any(keys.values())
     lag_columns = ("behind its source", "for", "source read") if ends else ()
     output.print_table(
         f"Offsets of {answer.connect_cluster} as of {asof.format_iso(answer.at)}",
         (
             *("connector", "source partition", "offset", "committed", "topic", "partition#"),
-            *("record#", *lag_columns),
+            *("record#", *(("raw key",) if own_keys else ()), *lag_columns),
         ),
         (
             (
@@ -258,6 +280,7 @@ def _print_table(answer: asof.AsOfResult) -> None:
                 connector.topic,
                 entry.kpartition,
                 entry.koffset,
+                *((keys[entry.raw_key],) if own_keys else ()),
                 *(
                     _format_source_lag(ends.get((connector.connector, entry.source_partition)))
                     if ends
