@@ -276,6 +276,8 @@ def _answer_malformed_entry(
                 del entry["status"]
             case "no_info":
                 del entry["info"]
+            case "no_class":
+                entry["info"]["config"] = {}
             case "null":
                 listed[name] = None
             case "list":

@@ -45,7 +45,9 @@ PARTITIONS: Final[tuple[dict[str, Any], ...]] = (
     {"shard": 7, "stream": "clicks"},
 )
 OWN_ROUTER: Final = "org.example.TenantRouter"  # what it does is in no code that is ours
-_SHAPES: Final = ("no_status", "no_info", "null", "list", "state", "tasks", "id", "text")
+_SHAPES: Final = (
+    *("no_status", "no_info", "no_class", "null", "list", "state", "tasks", "id", "text"),
+)
 KAFKA_ERRORS: Final = sorted(
     name
     for name in dir(ck.KafkaError)

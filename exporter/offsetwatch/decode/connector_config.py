@@ -114,6 +114,15 @@ def parse_connector_settings(
     )
 
 
+def has_connector_class(config: Mapping[Any, object]) -> bool:
+    """Check whether a configuration names a class, which every connector's does (ConnectorConfig).
+
+    An empty map, or one of which a proxy left out values, is no configuration.
+    """
+    class_name = config.get("connector.class")
+    return class_name is not None and trim_blanks(str(class_name)) != ""
+
+
 def _parse_database_settings(class_name: str, config: Mapping[str, str]) -> DatabaseSettings | None:
     """Return what a Debezium or JDBC source connector reads; None for any other class.
 

@@ -16,7 +16,7 @@ import msgspec
 
 from offsetwatch.decode import InvalidRecordError
 from offsetwatch.decode.connect_topics import parse_assigned_partitions
-from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.decode.connector_config import has_connector_class, parse_connector_settings
 from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, decode_strict, encode_sorted
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
@@ -339,9 +339,10 @@ def _parse_entry(raw: msgspec.Raw) -> object:
 def _build_connector(name: str, entry: object) -> Connector:
     """Build a connector from its entry in the list, as far as the entry can be read."""
     status, info = _get_map_member(entry, "status"), _get_map_member(entry, "info")
-    known = isinstance(info.get("config"), dict)
+    config = _get_map_member(info, "config")
+    known = has_connector_class(config)
     kind = str(info.get("type") or status.get("type") or "")
-    settings = parse_connector_settings(name, _get_map_member(info, "config"), kind=kind)
+    settings = parse_connector_settings(name, config if known else {}, kind=kind)
     state, tasks = _parse_states(status, info.get("tasks"))
     worker = _get_map_member(status, "connector")
     return Connector(

@@ -70,7 +70,12 @@ def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> 
                 "type": kind,
                 **status,
             },
-            "info": {"name": name, "config": config, "tasks": configured, "type": kind},
+            "info": {
+                "name": name,
+                "config": {"connector.class": "org.example.Any", **config},
+                "tasks": configured,
+                "type": kind,
+            },
         }
     }
     connectors = decode_connectors(json.dumps(body).encode())
@@ -197,6 +202,15 @@ INFO = {"config": {"connector.class": "FileStreamSource"}, "type": "source"}
         pytest.param({"info": INFO}, UNKNOWN_STATE, True, id="no-status"),
         pytest.param({"status": STATUS}, "running", False, id="no-info"),
         pytest.param({"status": STATUS, "info": {}}, "running", False, id="no-config"),
+        *(
+            pytest.param({"status": STATUS, "info": {"config": config}}, "running", False, id=name)
+            for name, config in (
+                ("empty-config", {}),
+                ("no-class", {"name": "odd", "topics": "t"}),
+                ("null-class", {"connector.class": None}),
+                ("blank-class", {"connector.class": " "}),
+            )
+        ),
         pytest.param({"status": {}, "info": INFO}, UNKNOWN_STATE, True, id="empty-status"),
         pytest.param({"status": {"tasks": []}, "info": INFO}, UNKNOWN_STATE, True, id="no-state"),
         pytest.param(
@@ -238,15 +252,16 @@ def test_a_member_that_is_no_name_is_named_and_counted_beside_the_others():
 
 
 def test_connectors_come_by_their_names_whatever_the_workers_order():
-    entry = {"status": {"connector": {}, "tasks": []}, "info": {"config": {}}}
+    entry = {"status": {"connector": {}, "tasks": []}, "info": INFO}
     connectors = decode_connectors(json.dumps({"b": entry, "a": entry}).encode())
     assert [item.name for item in connectors] == ["a", "b"]
 
 
 def test_a_connectors_kind_is_that_of_its_info_and_else_of_its_status():
     status = {"connector": {}, "tasks": [], "type": "sink"}
-    both = {"c": {"status": status, "info": {"config": {}, "type": "source"}}}
-    one = {"c": {"status": status, "info": {"config": {}}}}
+    config = INFO["config"]
+    both = {"c": {"status": status, "info": {"config": config, "type": "source"}}}
+    one = {"c": {"status": status, "info": {"config": config}}}
     assert decode_connectors(json.dumps(both).encode())[0].kind is ConnectorKind.SOURCE
     assert decode_connectors(json.dumps(one).encode())[0].kind is ConnectorKind.SINK
 
@@ -301,7 +316,7 @@ def test_a_task_that_cannot_be_read_hides_no_failure_of_another(odd):
     entry = {
         "status": {"connector": {"state": "RUNNING"}, "tasks": tasks},
         "info": {
-            "config": {},
+            "config": INFO["config"],
             "tasks": [{"connector": "c", "task": number} for number in range(3)],
         },
     }
@@ -318,7 +333,7 @@ def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
     entry = {
         "status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 1, "state": "RUNNING"}]},
         "info": {
-            "config": {},
+            "config": INFO["config"],
             "tasks": [
                 {"connector": "c", "task": 0},
                 {"connector": "c", "task": 1},
@@ -348,7 +363,7 @@ def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
 def test_a_status_of_a_task_that_is_not_configured_is_left_over(configured, expected):
     tasks = [{"id": 0, "state": "RUNNING"}, {"id": 1, "state": "FAILED"}]
     status = {"connector": {"state": "RUNNING"}, "tasks": tasks}
-    entry = {"status": status, "info": {"config": {}, "tasks": configured}}
+    entry = {"status": status, "info": {**INFO, "tasks": configured}}
     (connector,) = decode_connectors(json.dumps({"c": entry}).encode())
     assert connector.tasks == expected
 
