@@ -278,6 +278,8 @@ def _answer_malformed_entry(
                 del entry["info"]
             case "no_class":
                 entry["info"]["config"] = {}
+            case "kind":
+                entry["info"]["type"] = entry["status"]["type"] = "unknown"
             case "null":
                 listed[name] = None
             case "list":

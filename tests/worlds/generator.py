@@ -46,7 +46,7 @@ PARTITIONS: Final[tuple[dict[str, Any], ...]] = (
 )
 OWN_ROUTER: Final = "org.example.TenantRouter"  # what it does is in no code that is ours
 _SHAPES: Final = (
-    *("no_status", "no_info", "no_class", "null", "list", "state", "tasks", "id", "text"),
+    *("no_status", "no_info", "no_class", "kind", "null", "list", "state", "tasks", "id", "text"),
 )
 KAFKA_ERRORS: Final = sorted(
     name

@@ -105,6 +105,9 @@ def parse_connector_settings(
         mirror=mirror,
         translates=translates,
         sink=_parse_sink_settings(name, texts, written) if known is ConnectorKind.SINK else None,
+        sink_if_one=(
+            _parse_sink_settings(name, texts, written) if known is ConnectorKind.UNKNOWN else None
+        ),
         dedicated_offsets_topic=texts.get("offsets.storage.topic") or None,
         offsets_addresses=parse_bootstrap_addresses(
             texts.get("producer.override.bootstrap.servers", "")

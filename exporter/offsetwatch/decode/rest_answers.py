@@ -361,6 +361,7 @@ def _build_connector(name: str, entry: object) -> Connector:
         filename=settings.filename,
         database=settings.database,
         configured=known,
+        sink_if_one=settings.sink_if_one if known else None,
     )
 
 

@@ -148,6 +148,7 @@ class ConnectorSettings:
     translates                of a MirrorCheckpointConnector: the flow whose offset syncs it reads
     filename                  file that a FileStreamSourceConnector reads, if not standard input
     database                  of a Debezium or JDBC source connector
+    sink_if_one               of a connector of unknown kind: its settings if it is a sink
     """
 
     kind: ConnectorKind
@@ -159,6 +160,7 @@ class ConnectorSettings:
     translates: MirrorSettings | None = None
     filename: str | None = None
     database: DatabaseSettings | None = None
+    sink_if_one: SinkSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class Connector:
     filename: str | None = None
     configured: bool = True
     database: DatabaseSettings | None = None
+    sink_if_one: SinkSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -391,7 +391,9 @@ def test_mm2_connectors_are_reported_by_their_class(class_name, expected):
 
 def test_a_connector_of_no_known_type_is_unknown():
     for kind in ("unknown", "", "of a later version"):
-        assert listed({}, kind=kind).kind is ConnectorKind.UNKNOWN
+        connector = listed({"topics": "t"}, kind=kind)
+        assert (connector.kind, connector.sink) == (ConnectorKind.UNKNOWN, None)
+        assert connector.sink_if_one == listed({"topics": "t"}, kind="sink").sink
 
 
 def test_the_aliases_default_to_source_and_target():

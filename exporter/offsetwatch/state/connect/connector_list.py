@@ -240,7 +240,7 @@ class ConnectorList:
             )
         self._answered_at = now
         foreign = self._ids[1] is not None
-        listed = {} if foreign else _collect_entries(answer)
+        listed = {} if foreign else self._add_kinds(_collect_entries(answer))
         for name, entry in listed.items():
             self._absences.pop(name, None)
             known = self._known.get(name)
@@ -258,6 +258,36 @@ class ConnectorList:
             self._drop_gone(witnesses, now, held_since={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
         return self._list_known()
+
+    def _add_kinds(self, listed: Mapping[str, Connector]) -> Mapping[str, Connector]:
+        """Return entries of unknown kind with the kind that their class has in another entry.
+
+        A worker without the plugin of a class reports its connectors as `unknown`
+        (AbstractHerder.connectorType). The kind of a class does not change.
+        """
+        unknown = [
+            entry
+            for entry in listed.values()
+            if entry.kind is ConnectorKind.UNKNOWN and entry.class_name
+        ]
+        if not unknown:
+            return listed
+        known = (item.connector for item in self._known.values())
+        kinds = {
+            connector.class_name: connector.kind
+            for connector in (*known, *listed.values())
+            if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.SINK}
+        }
+        return {**listed} | {
+            entry.name: replace(
+                entry,
+                kind=kinds[entry.class_name],
+                sink=entry.sink_if_one if kinds[entry.class_name] is ConnectorKind.SINK else None,
+                sink_if_one=None,
+            )
+            for entry in unknown
+            if entry.class_name in kinds
+        }
 
     def expire(self, now: float) -> tuple[Connector, ...]:
         """Drop configurations that no response has confirmed for SILENCE_INTERVALS.

@@ -11,6 +11,7 @@ from offsetwatch.model.connectors import (
     UNKNOWN_STATE,
     Connector,
     ConnectorKind,
+    SinkSettings,
     Task,
 )
 from offsetwatch.model.observations import ConnectorsListed
@@ -478,3 +479,29 @@ def test_what_is_retained_of_unknown_members_and_of_the_deleted_is_bounded():
     many = known(*(source(f"c{number:05}") for number in range(DELETED_MAX + 10)))
     many.answer(times=19)
     assert len(many.view.deleted) == DELETED_MAX
+
+
+@pytest.mark.parametrize("kind", [ConnectorKind.SINK, ConnectorKind.SOURCE])
+def test_a_connector_of_unknown_kind_has_the_kind_of_its_class(kind):
+    """A worker without the plugin of a class reports its connectors as `unknown`."""
+    settings = SinkSettings(group="connect-a", addresses=frozenset(), topics=frozenset({"new"}))
+    sink = settings if kind is ConnectorKind.SINK else None
+    before = replace(A, kind=kind, class_name="org.example.Any", sink=None)
+    unknown = replace(before, kind=ConnectorKind.UNKNOWN, sink_if_one=settings)
+    answers = known(before, B)
+    answers.answer(unknown, B, replace(unknown, name="c"))
+    assert [(item.name, item.kind, item.sink) for item in answers.shown if item != B] == [
+        ("a", kind, sink),
+        ("c", kind, sink),
+    ]
+
+
+def test_a_connector_of_a_class_that_was_never_of_a_known_kind_is_of_unknown_kind():
+    other = replace(A, kind=ConnectorKind.UNKNOWN, class_name="org.example.Other")
+    bare = replace(A, name="c", kind=ConnectorKind.UNKNOWN, class_name="", configured=False)
+    answers = known(other, replace(B, class_name=""), bare)
+    assert [item.kind for item in answers.shown] == [
+        ConnectorKind.UNKNOWN,
+        ConnectorKind.SOURCE,
+        ConnectorKind.UNKNOWN,
+    ]
