@@ -129,6 +129,9 @@ class TopicRouter:
 UNKNOWN_ROUTER: Final = TopicRouter("unknown")
 
 FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
+ConnectorFlowKey = tuple[
+    str, str, str, str
+]  # Connect cluster, connector, source alias, target alias
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,7 @@ class MirrorFlow:
         return (self.connect_cluster, self.source, self.target)
 
     @property
-    def connector_flow_key(self) -> tuple[str, str, str, str]:
+    def connector_flow_key(self) -> ConnectorFlowKey:
         """Return the key of the flow among those of all connectors."""
         return (self.connect_cluster, self.connector, self.source, self.target)
 

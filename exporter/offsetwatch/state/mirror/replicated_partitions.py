@@ -17,7 +17,7 @@ from typing import Final
 
 from offsetwatch.model.observations import Follower, LogBounds
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.model.topology import ConnectorFlowKey, MirrorFlow, TopicPartition
 from offsetwatch.state.loss.accounting import LossAccounting, LossCounts
 from offsetwatch.state.mirror.lag import (
     UNDATED,
@@ -146,7 +146,8 @@ class UnassignedPartitions:
     def __init__(self) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
         self._known: dict[
-            MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
+            ConnectorFlowKey,
+            tuple[MirrorFlow, frozenset[TopicPartition], object, SinceByPartition],
         ] = {}
 
     def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
@@ -155,9 +156,9 @@ class UnassignedPartitions:
             self._counts[kafka] = partitions
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
-        """Forget all other flows."""
-        for flow in self._known.keys() - set(flows):
-            del self._known[flow]
+        """Forget all other flows. Another configuration of a flow ends no wait of a partition."""
+        for key in self._known.keys() - {flow.connector_flow_key for flow in flows}:
+            del self._known[key]
 
     def of(
         self,
@@ -170,20 +171,21 @@ class UnassignedPartitions:
         counts = self._counts.get(flow.upstream or "")
         if assigned is None or counts is None:
             return {}
-        known = self._known.get(flow)
-        if known is None or known[0] is not assigned or known[1] is not counts:
-            before = {} if known is None else known[2]
-            unassigned = {
-                partition: before.get(partition, now)
-                for topic in {partition.topic for partition in assigned}
-                if wants_topic(topic)
-                for partition in (
-                    TopicPartition(topic, number) for number in range(counts.get(topic, 0))
-                )
-                if partition not in assigned
-            }
-            self._known[flow] = known = (assigned, counts, unassigned)
-        return known[2]
+        last = self._known.get(flow.connector_flow_key)
+        if last is not None and last[0] == flow and last[1] is assigned and last[2] is counts:
+            return last[3]
+        before = last[3] if last is not None and last[0].upstream == flow.upstream else {}
+        unassigned = {
+            partition: before.get(partition, now)
+            for topic in {partition.topic for partition in assigned}
+            if wants_topic(topic)
+            for partition in (
+                TopicPartition(topic, number) for number in range(counts.get(topic, 0))
+            )
+            if partition not in assigned
+        }
+        self._known[flow.connector_flow_key] = flow, assigned, counts, unassigned
+        return unassigned
 
 
 PartitionsByFlow = Mapping[MirrorFlow, tuple[ReplicatedPartition, ...]]

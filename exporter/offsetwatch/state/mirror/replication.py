@@ -70,6 +70,11 @@ class _Assignment:
     commits_outside: dict[MirrorPartition, MirrorPosition] = field(default_factory=dict)
 
 
+def _leads_key_of(flow: MirrorFlow) -> tuple[object, ...]:
+    """Return what a flow's commits and syncs are of, whatever else its configuration has."""
+    return flow.connector_flow_key, flow.upstream, flow.offset_syncs
+
+
 class Replication:
     """State of all replication flows, and the views built from it."""
 
@@ -96,7 +101,7 @@ class Replication:
         self._shared_syncs_memo: Memo[SharedSyncs] = Memo()
         self._sync_views_memo: Memo[tuple[SyncView, ...]] = Memo()
         self._interval_s = interval_s
-        self._leads: dict[MirrorFlow, SyncLeads] = {}
+        self._leads: dict[tuple[object, ...], SyncLeads] = {}
         self._unassigned = UnassignedPartitions()
         self._now = 0.0
 
@@ -114,15 +119,17 @@ class Replication:
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
-        for flow in (self._known_positions.keys() | self._leads.keys()) - set(flows):
-            self._leads.pop(flow, None)
-            self._known_positions.pop(flow, None)
-        for flow, leads in self._leads.items():
+        for flow in self._known_positions.keys() - set(flows):
+            del self._known_positions[flow]
+        for key in self._leads.keys() - set(map(_leads_key_of, flows)):
+            del self._leads[key]
+        for flow in flows:
+            leads = self._leads.get(_leads_key_of(flow))
             connector = self._clusters[flow.connect_cluster].by_name.get(flow.connector)
             failed = connector is not None and any(
                 task.state == "failed" for task in connector.tasks
             )
-            if failed and leads.void(self._now):
+            if failed and leads is not None and leads.void(self._now):
                 self._known_positions.pop(flow, None)
 
     def _forget_outdated_copies(self, flows: tuple[MirrorFlow, ...]) -> None:
@@ -297,9 +304,10 @@ class Replication:
         """Return the views whose inputs are live; the same tuple while nothing changes."""
         self._now = now
         flows = self._find_exported_flows(now)
-        for flow in self._leads.keys() - set(flows):
-            self._leads[flow].forget()
+        for flow in set(self.flows) - set(flows):
             self._known_positions.pop(flow, None)
+            if (leads := self._leads.get(_leads_key_of(flow))) is not None:
+                leads.forget()
         parts = [
             self._views.of(
                 flow,
@@ -421,7 +429,7 @@ class Replication:
         # A newer answer hides what was committed since the one before it, where there is any.
         assigned_at = None if assignment is None else assignment.at
         known = self._known_positions.get(flow)
-        leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
+        leads = self._leads.setdefault(_leads_key_of(flow), SyncLeads(self._interval_s))
         outdated = assigned_at if flow in self._outdated else None
         if known is None or known[0] != (*state, outdated) or self._now >= leads.expires_at:
             committed = self._committed(flow)

@@ -338,6 +338,15 @@ def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_reported():
     )
 
 
+def test_another_configuration_of_a_mirror_vouches_for_none_of_its_syncs():
+    mm2 = Copying(flushes=5)
+    committed, hung_at = mm2.copied, mm2.world.now
+    mm2.copy(270.0)
+    mm2.world.listed(mirror(refresh_s=30.0))
+    view = mm2.world.mirrored()
+    assert (view.replicated, view.uncommitted_since) == (committed, hung_at)
+
+
 @pytest.mark.parametrize("flush_s", [60.0, 600.0, 3600.0])
 def test_a_worker_that_flushes_rarely_is_reported_by_its_own_interval_only(flush_s):
     mm2 = Copying()
@@ -690,6 +699,19 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
     world.listed(mirror())
     assert [view.partition for view in world.snapshot().mirror_partitions] == [0]
     world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
+    results = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
+    assert results == {0: None, 1: first_at}
+
+
+def test_another_configuration_of_a_mirror_is_no_task_for_a_partition():
+    world = replicating(100)
+    world.assigned(0)
+    world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
+    world.snapshot()
+    first_at = world.now
+    world.now += 5
+    world.listed(mirror(refresh_s=30.0))
+    world.assigned(0)
     results = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
     assert results == {0: None, 1: first_at}
 
