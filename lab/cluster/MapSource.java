@@ -16,7 +16,8 @@ import org.apache.kafka.connect.source.SourceTask;
 
 /**
  * A source that counts to "limit", one record each, and goes on from its offset. Its partition has the fields that
- * "fields" names, in a map of the kind that "map" names: Connect writes and looks up the bytes that this map makes.
+ * "fields" names, in a map of the kind that "map" names: Connect writes and looks up the bytes that this map makes. A
+ * field called "partition" is the number 0, as MirrorMaker's is.
  * With "text" its offset is a text, which only it can read. With "refuses" it refuses to have its offsets altered: in
  * these words, or as one that does not support it ("unsupported") or that fails at it ("broken").
  */
@@ -77,7 +78,7 @@ public class MapSource extends SourceConnector {
 
     /** The task. */
     public static class Counter extends SourceTask {
-        private Map<String, String> partition;
+        private Map<String, ?> partition;
         private String topic;
         private String field;
         private boolean text;
@@ -96,19 +97,19 @@ public class MapSource extends SourceConnector {
             last = found == null ? 0 : Long.parseLong(found.get(field).toString());
         }
 
-        private static Map<String, String> partition(String kind, String[] fields) {
+        private static Map<String, ?> partition(String kind, String[] fields) {
             if (kind.equals("of")) {
                 return fields.length == 1
                         ? Map.of(fields[0], "of " + fields[0])
                         : Map.of(fields[0], "of " + fields[0], fields[1], "of " + fields[1]);
             }
-            Map<String, String> made = switch (kind) {
+            Map<String, Object> made = switch (kind) {
                 case "linked" -> new LinkedHashMap<>();
                 case "tree" -> new TreeMap<>();
                 default -> new HashMap<>();
             };
             for (String name : fields) {
-                made.put(name, "of " + name);
+                made.put(name, name.equals("partition") ? (Object) 0 : "of " + name);
             }
             return made;
         }
