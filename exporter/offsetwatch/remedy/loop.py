@@ -18,6 +18,7 @@ import structlog
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
+from offsetwatch.model.findings import FailureRun
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, RemediationCounts, approval_of
 from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
 from offsetwatch.remedy.guards import Permission, derive_permission
@@ -76,14 +77,23 @@ _log = structlog.get_logger()
 class TrackedIncident:
     """Incident with the time of its last evaluation; `said` is the last recorded refusal.
 
-    observed   when its longest run of failures began, and the number of them at the last
-               observation
+    observed     when its longest run of failures began, and the number of them at the last
+                 observation
+    unanswered   how often Connect has not answered since then
     """
 
     incident: Incident
     evaluated_at: float | None = None
     said: tuple[object, ...] = ()
     observed: tuple[float, int] | None = None
+    unanswered: int = 0
+
+    def has_missed_failures(self, run: FailureRun) -> bool:
+        """Check whether a failure of the run before its newest one was not observed."""
+        if self.observed is None:
+            return True
+        first_at, count = self.observed
+        return run.first_at == first_at and run.count > count + 1
 
 
 class IncidentTracker:
@@ -147,15 +157,18 @@ class IncidentTracker:
         }
         return frozenset(open_plans) | fleet.holding(stopped)
 
-    def list_failed(self) -> list[Incident]:
-        """Return the incidents with a failure that the last call did not have."""
-        failed = []
-        for tracked in self.tracked.values():
-            run = tracked.incident.worst
-            if run is not None and tracked.observed != (run.first_at, run.count):
-                tracked.observed = (run.first_at, run.count)
-                failed.append(tracked.incident)
-        return failed
+    def list_failed(self) -> list[tuple[TrackedIncident, FailureRun]]:
+        """Return the incidents whose newest failure was not observed, with their longest run.
+
+        Those without an answer come last: one that never has one does not hold up the others.
+        """
+        failed = [
+            (tracked, run)
+            for tracked in self.tracked.values()
+            if (run := tracked.incident.worst) is not None
+            and tracked.observed != (run.first_at, run.count)
+        ]
+        return sorted(failed, key=lambda pair: pair[0].unanswered)
 
     def due(self, woken: Collection[tuple[str, str]]) -> list[TrackedIncident]:
         """Return the visible incidents not evaluated within the last 15 s (EVALUATION_GAP_S).
@@ -232,11 +245,9 @@ class RemediationLoop:
         self._withdraw_outdated()
         if self._begin_approved() or self._stopping():
             return
-        for incident in self._incidents.list_failed():
-            with self._contained(incident.connector_key, NO_ACTION):
-                self._planner.observe_failures(incident)
-            if self._stopping():
-                return
+        self._observe_failures()
+        if self._stopping():
+            return
         woken, self._woken = self._woken, set()
         for tracked in self._incidents.due(woken):
             self._consider(tracked)
@@ -244,6 +255,28 @@ class RemediationLoop:
                 return
 
     # --- what is new -----------------------------------------------------------------------------
+
+    def _observe_failures(self) -> None:
+        """Observe each new failure once.
+
+        A Connect cluster that does not answer may take 30 s for each request. It gets no more of
+        these in this round: its other failures are observed in the next one.
+        """
+        silent: set[str] = set()
+        for tracked, run in self._incidents.list_failed():
+            if self._stopping():
+                return
+            incident, answered = tracked.incident, True
+            is_silent = incident.connect_cluster in silent
+            with self._contained(incident.connector_key, NO_ACTION):
+                answered = self._planner.observe_failures(
+                    incident, missed=tracked.has_missed_failures(run), silent=is_silent
+                )
+            if answered:
+                tracked.observed, tracked.unanswered = (run.first_at, run.count), 0
+            elif not is_silent:
+                silent.add(incident.connect_cluster)
+                tracked.unanswered += 1
 
     def _consider(self, tracked: TrackedIncident) -> None:
         incident = tracked.incident

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from offsetwatch.errors import ClientError
+from offsetwatch.errors import (
+    AmbiguousOutcome,
+    ClientError,
+    TargetUnreachable,
+    TooManyRequests,
+)
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
 from offsetwatch.remedy.gather import snapshot_queries as queries
@@ -41,6 +46,8 @@ from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSub
 from offsetwatch.remedy.model.policy import Policy, classify_sink
 from offsetwatch.state.snapshot import Snapshot
 
+# A request took its whole time, or the next one may.
+_NO_ANSWER: Final = (TargetUnreachable, AmbiguousOutcome, TooManyRequests)
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
 
 
@@ -145,14 +152,35 @@ class Planner:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
         self._collector.observe_mass_failure()
 
-    def observe_failures(self, incident: Incident) -> None:
-        """Read the configuration under which a sink may fail again; once for each failure."""
-        key, run = incident.connector_key, incident.worst
-        if run is None or key not in self._snapshot().index.sink_groups:
-            return  # what identifies records of others does not depend on their configuration
-        config = call_or_none(self._client_of(key[0]).config, key[1])
-        if config is not None:
+    def observe_failures(self, incident: Incident, *, missed: bool, silent: bool) -> bool:
+        """Read the configuration under which a sink may fail again.
+
+        A failure after which it was not read at once does not count: it may have been another one
+        in between. Return False if it has to be read later.
+
+        missed   earlier failures were not observed
+        silent   the Connect cluster did not answer just now: it is not read
+        """
+        key = incident.connector_key
+        is_sink = key in self._snapshot().index.sink_groups
+        if missed or silent or not is_sink:
+            self._locator.forget_config(key)
+        if not is_sink:
+            return True  # what identifies records of others does not depend on their configuration
+        if silent:
+            return False
+        config = None
+        try:
+            config = self._client_of(key[0]).config(key[1])
+        except ClientError as exc:
+            return not isinstance(exc, _NO_ANSWER)
+        finally:
+            if config is None:
+                self._locator.forget_config(key)
+        run = queries.find_worst_run(self._snapshot(), key)  # it may have failed during the read
+        if run is not None:
             self._locator.observe_config(key, config, run)
+        return True
 
     def is_stop_requested(self) -> bool:
         """Check whether the stop file exists; True also if that is unknown."""

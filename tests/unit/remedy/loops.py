@@ -192,6 +192,9 @@ class FirstRecord:
     ) -> None:
         self.observed.append((config["name"], run.count))
 
+    def forget_config(self, key: ConnectorKey) -> None:
+        """It names records whatever the configuration is."""
+
     def named(
         self,
         case: RemediationCase,

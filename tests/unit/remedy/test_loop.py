@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,20 +10,24 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from offsetwatch.errors import JournalDamaged
-from offsetwatch.model.connectors import StateChange, StateHistory
-from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
+from offsetwatch.errors import JournalDamaged, NotFound, ResponseTimeout
+from offsetwatch.model.connectors import ConnectorKind, StateChange, StateHistory
+from offsetwatch.model.findings import FINDINGS_MAX, FailureRun, Finding, FindingName, Severity
+from offsetwatch.model.topology import SinkGroup, Topology
+from offsetwatch.remedy.gather.poison_locator import FailurePositions
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.locate.search import NoIdentification
 from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
 from offsetwatch.remedy.model.guard_answer import GuardResult
 from offsetwatch.remedy.model.journal_records import ActionRefused, ModeSet, PauseSet, PlanProposed
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, PlanStatus
 from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
 from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
-from tests.fakes.connect_model import Fault, How, OutsideClient, Trouble
+from tests.fakes.connect_model import FILE_SINK, Fault, How, OutsideClient, Trouble
 from tests.unit.remedy.loops import ENDED, POLICY, VOID, Agency, FirstRecord, phase_of
 
 AUTO = replace(
@@ -81,6 +86,132 @@ def test_a_sinks_configuration_is_read_at_each_failure_between_evaluations_and_b
         agency.restart()
         agency.go_on(2)
     assert agency.locator.observed == [(SINK_NAME, count) for count in (1, 2, 3)]
+
+
+class SlowWorkers:
+    """Workers of a Connect cluster, of which one configuration takes 30 s while they hang."""
+
+    def __init__(self, agency: Agency) -> None:
+        self.agency = agency
+        self.hangs: Callable[[str], bool] = lambda _: False
+        self.requested: list[str] = []
+
+    def config(self, connector: str) -> dict[str, str | None]:
+        self.requested.append(connector)
+        if self.hangs(connector):
+            self.agency.connect.advance(30.0)
+            raise ResponseTimeout("lab", "no response in 30 s")
+        return {"name": connector}
+
+
+NAMES = [f"sink-{number}" for number in range(5)]
+
+
+@pytest.fixture
+def workers(agency, monkeypatch):
+    """Two Connect clusters, `lab` with five sinks and `west` with one, that all fail."""
+    clusters = {"lab": SlowWorkers(agency), "west": SlowWorkers(agency)}
+    monkeypatch.setattr(agency.planner, "_client_of", clusters.__getitem__)
+    monkeypatch.setattr(agency.agent, "_consider", lambda _: None)
+    fail_once_more(agency, 1)
+    return clusters
+
+
+def fail_once_more(agency: Agency, count: int) -> None:
+    keys = [*(("lab", name) for name in NAMES), ("west", "sink-0")]
+    agency.snapshot = replace(
+        EMPTY_SNAPSHOT,
+        ready=True,
+        connectors=tuple(
+            ConnectorView(*key, ConnectorKind.SINK, FILE_SINK, "1", "failed", ()) for key in keys
+        ),
+        failure_runs=tuple(
+            FailureRun(*key, 0, "X", "X", count, 1.0, float(count), 0, (), moved=False)
+            for key in keys
+        ),
+        topology=Topology((), (), sinks=tuple(SinkGroup(*key, "group", "east") for key in keys)),
+    )
+
+
+def test_a_connect_cluster_that_hangs_delays_a_round_by_one_request(agency, workers):
+    workers["lab"].hangs = lambda _: True
+    began = agency.connect.line.now()
+    agency.agent.step()
+    assert agency.connect.line.now() - began == 30.0
+    assert (workers["lab"].requested, workers["west"].requested) == (["sink-0"], ["sink-0"])
+    assert agency.locator.observed == [("sink-0", 1)]
+    workers["lab"].hangs = lambda _: False
+    fail_once_more(agency, 2)
+    agency.agent.step()
+    assert sorted(workers["lab"].requested[1:]) == NAMES
+    assert sorted(agency.locator.observed[1:]) == [("sink-0", 2), *((n, 2) for n in NAMES)]
+    agency.agent.step()
+    assert len(workers["lab"].requested) == 1 + len(NAMES)
+
+
+def test_a_configuration_that_is_never_answered_does_not_hold_up_those_of_others(agency, workers):
+    workers["lab"].hangs = "sink-0".__eq__
+    for _ in range(2):
+        agency.agent.step()
+    assert sorted(agency.locator.observed) == [("sink-0", 1), *((name, 1) for name in NAMES[1:])]
+    requested = workers["lab"].requested
+    assert (requested[0], sorted(requested[1:])) == ("sink-0", NAMES)
+    assert requested[-1] == "sink-0"
+
+
+def test_a_failure_whose_configuration_is_refused_is_not_requested_again(
+    agency, workers, monkeypatch
+):
+    def refuse(connector: str) -> None:
+        workers["lab"].requested.append(connector)
+        raise NotFound("lab", connector)
+
+    monkeypatch.setattr(workers["lab"], "config", refuse)
+    for _ in range(2):
+        agency.agent.step()
+    assert sorted(workers["lab"].requested) == NAMES
+
+
+def test_no_failure_of_before_a_late_observation_counts_for_its_configuration(
+    agency, workers, monkeypatch
+):
+    """The configuration was another one while Connect did not answer, and is put back."""
+    positions = FailurePositions()
+
+    def observe(key: ConnectorKey, config: dict[str, str | None], run: FailureRun) -> None:
+        positions.failures_under(key, str(config), run)
+
+    monkeypatch.setattr(agency.locator, "observe_config", observe)
+    monkeypatch.setattr(agency.locator, "forget_config", positions.forget_config)
+
+    def step(count: int, *, hangs: bool = False) -> list[int]:
+        workers["lab"].hangs = lambda _: hangs
+        fail_once_more(agency, count)
+        agency.agent.step()
+        runs = agency.snapshot.failure_runs[: len(NAMES)]
+        if hangs:
+            return []
+        return [
+            positions.failures_under(("lab", run.connector), str({"name": run.connector}), run)
+            for run in runs
+        ]
+
+    assert step(1) == [0] * 5
+    assert step(2) == [1] * 5
+    step(3, hangs=True)
+    assert step(3) == [0] * 5
+    assert step(4) == [1] * 5
+    assert step(6) == [0] * 5  # nothing was read after the fifth
+    step(7, hangs=True)
+    step(8, hangs=True)
+    assert step(9) == [0] * 5
+    assert step(10) == [1] * 5
+
+
+def test_a_failure_during_the_read_of_a_configuration_does_not_count_for_it(agency, workers):
+    workers["lab"].hangs = lambda _: fail_once_more(agency, 2) is not None
+    agency.agent.step()
+    assert {count for _, count in agency.locator.observed} == {2}
 
 
 def test_another_reason_why_no_record_is_identified_is_recorded(agency, monkeypatch):

@@ -154,6 +154,10 @@ class PoisonLocator:
         """
         self._positions.failures_under(key, compute_config_sha256(key[1], config), run)
 
+    def forget_config(self, key: ConnectorKey) -> None:
+        """Forget a configuration, so that no failure counts that came before it is read again."""
+        self._positions.forget_config(key)
+
     def _build_subject(
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> SearchSubject | SourceSubject | NoIdentification:
@@ -568,7 +572,7 @@ class _PositionObservation(NamedTuple):
 
     def failures(self, run: FailureRun) -> int:
         """Return how often the run has failed since the observation."""
-        return run.count - self.times if run.first_at == self.first_at else run.count
+        return max(0, run.count - self.times) if run.first_at == self.first_at else run.count
 
 
 class FailurePositions:
@@ -592,6 +596,10 @@ class FailurePositions:
         if run is None:
             return 0
         return self._observe(key, "", config, run).failures(run)
+
+    def forget_config(self, key: ConnectorKey) -> None:
+        """Forget the configuration; failures count from when it is observed again."""
+        self._since.pop((key, ""), None)
 
     def failures_before(
         self, key: ConnectorKey, partition: TopicPartition, sha256: str, run: FailureRun

@@ -373,6 +373,12 @@ def is_label_of(label: str, topic: str, partition: int) -> bool:
     )
 
 
+def find_worst_run(snapshot: Snapshot, key: ConnectorKey) -> FailureRun | None:
+    """Return the connector's longest run of failures; None if there is none."""
+    own = (run for run in snapshot.failure_runs if (run.connect_cluster, run.connector) == key)
+    return max(own, key=lambda run: run.count, default=None)
+
+
 def find_lag(snapshot: Snapshot, key: ConnectorKey, identified: IdentifiedRecord) -> int | None:
     """Return the lag of the record's partition in its own unit; None if it is unknown."""
     index, record = snapshot.index, identified.record
