@@ -109,6 +109,7 @@ class Planner:
         case = RemediationCase(
             incident.connect_cluster, incident.connector, Action.NOTIFY, incident=incident
         )
+        self._collector.observe_lags(incident)
         match incident.what:
             case IncidentKind.HARMFUL:
                 return replace(case, action=Action.STOP)

@@ -230,6 +230,21 @@ def test_another_reason_why_no_record_is_identified_is_recorded(agency, monkeypa
     assert recorded == ["ambiguous_window: any of 3", *["not_failed_again: a"] * 2]
 
 
+def test_a_record_that_arrives_before_the_skip_is_considered_counts_as_growing_lag(agency):
+    failing(agency, 1)
+    agency.go_on(3)
+    agency.connect.broker.produce(TOPIC, b"good")
+    agency.restart()
+    agency.go_on(30)
+    (proposed,) = [
+        record
+        for record in agency.ledger.journal.records(only(agency, PlanStatus.PROPOSED).plan.plan_id)
+        if isinstance(record, PlanProposed)
+    ]
+    (quorum,) = [answer for answer in proposed.answers if answer.guard == "quorum"]
+    assert "lag_growing" in quorum.said
+
+
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     offset = failing(agency)
     agency.go_on(3)

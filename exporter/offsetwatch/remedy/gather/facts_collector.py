@@ -26,6 +26,7 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
 )
+from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import (
@@ -85,7 +86,7 @@ class FactsCollector:
         self._started_at = self._clock.now()
         self._drift = self._steady.now() - self._clock.now()
         self._mass_failure = MassFailure()
-        self._lags: dict[str, int] = {}
+        self._lags: dict[str, dict[TopicPartition | str, queries.PartitionLag]] = {}
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on, which needs several observations."""
@@ -97,6 +98,14 @@ class FactsCollector:
             unhealthy=len(unwell),
             now=self._clock.now(),
         )
+
+    def observe_lags(self, incident: Incident) -> None:
+        """Remember the lags at the first inspection of an incident, until it is over."""
+        if incident.key in self._lags:
+            return
+        open_keys = self._fleet.incidents
+        self._lags = {key: lags for key, lags in self._lags.items() if key in open_keys}
+        self._lags[incident.key] = queries.collect_lags(self._snapshot(), incident.connector_key)
 
     def now(self, connect: str, connector: str) -> LiveConnectorState:
         """Read a connector's state, configuration and offsets from Connect."""
@@ -235,7 +244,6 @@ class FactsCollector:
         if case.identified is None:
             return frozenset(signals)
         location = case.identified.record
-        label = f"{location.topic}-{location.partition}"
         view = queries.find_source_partition(snapshot, case.key, case.identified.frm.partition)
         source_label = None if view is None else view.label
         if run is None or queries.has_failed_at(
@@ -246,14 +254,29 @@ class FactsCollector:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
         if REPRODUCING_METHODS & {case.identified.method, *case.identified.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
-        lag = queries.find_lag(snapshot, case.key, case.identified)
-        if lag is not None:
-            first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
-            if lag > first:
-                signals.add(facts.PoisonSignal.LAG_GROWING)
+        if self._is_lag_growing(snapshot, case, case.identified):
+            signals.add(facts.PoisonSignal.LAG_GROWING)
         if queries.has_healthy_sibling(snapshot, case.key):
             signals.add(facts.PoisonSignal.TARGET_HEALTHY)
         return frozenset(signals)
+
+    def _is_lag_growing(
+        self, snapshot: Snapshot, case: RemediationCase, identified: IdentifiedRecord
+    ) -> bool:
+        """Check whether the lag of the record's partition is larger than when it was first known.
+
+        After a move of the position it is compared with the lag after that: a position that was
+        set back is no growth.
+        """
+        assert case.incident is not None
+        lags, location = queries.collect_lags(snapshot, case.key), identified.record
+        first = self._lags.setdefault(case.incident.key, {})
+        for key in (TopicPartition(location.topic, location.partition), identified.frm.partition):
+            if key in lags:
+                if key not in first or first[key].position != lags[key].position:
+                    first[key] = lags[key]
+                return lags[key].lag > first[key].lag
+        return False
 
     # --- of the connector ------------------------------------------------------------------------
 

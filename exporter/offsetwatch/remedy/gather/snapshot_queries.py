@@ -12,7 +12,7 @@ import msgspec
 from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import DELETED, ConnectorKind, StateChange
 from offsetwatch.model.findings import FailureRun, Scope, Verdict
-from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.classify import Failure
 from offsetwatch.remedy.gather.live_queries import RestConnectorState
 from offsetwatch.remedy.locate.search import IdentifiedRecord
@@ -32,8 +32,6 @@ from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import (
     ConnectorView,
-    MirrorPartitionView,
-    SinkPartitionView,
     Snapshot,
     SourcePartitionView,
 )
@@ -379,16 +377,30 @@ def find_worst_run(snapshot: Snapshot, key: ConnectorKey) -> FailureRun | None:
     return max(own, key=lambda run: run.count, default=None)
 
 
-def find_lag(snapshot: Snapshot, key: ConnectorKey, identified: IdentifiedRecord) -> int | None:
-    """Return the lag of the record's partition in its own unit; None if it is unknown."""
-    index, record = snapshot.index, identified.record
-    views: tuple[SinkPartitionView | MirrorPartitionView, ...]
-    views = (*index.sink_partitions.get(key, ()), *index.mirror_partitions.get(key, ()))
-    for view in views:
-        if (view.topic, view.partition) == (record.topic, record.partition):
-            return view.lag
-    end = index.source_ends.get((*key, identified.frm.partition))
-    return None if end is None else end.lag
+class PartitionLag(NamedTuple):
+    """Lag of a partition in its own unit, and the position that it is of; None if unknown."""
+
+    position: int | None
+    lag: int
+
+
+def collect_lags(snapshot: Snapshot, key: ConnectorKey) -> dict[TopicPartition | str, PartitionLag]:
+    """Return the known lags of a connector's partitions; those of a source by their identity."""
+    index = snapshot.index
+    lags: dict[TopicPartition | str, PartitionLag] = {}
+    for sink in index.sink_partitions.get(key, ()):
+        if sink.lag is not None:
+            partition = TopicPartition(sink.topic, sink.partition)
+            lags[partition] = PartitionLag(sink.committed, sink.lag)
+    for mirror in index.mirror_partitions.get(key, ()):
+        if mirror.lag is not None:
+            partition = TopicPartition(mirror.topic, mirror.partition)
+            lags[partition] = PartitionLag(mirror.lag_position, mirror.lag)
+    for source in index.source_partitions.get(key, ()):
+        end = index.source_ends.get((*key, source.identity))
+        if end is not None and end.lag is not None:
+            lags[source.identity] = PartitionLag(end.position, end.lag)
+    return lags
 
 
 def count_unread_records(

@@ -28,7 +28,7 @@ class PoisonSignal(StrEnum):
 
     status_trace        Connect shows an exception that ended a task
     frozen_offset       the committed position did not move over all failures
-    lag_growing         the lag is larger than before
+    lag_growing         the lag is larger than at the first inspection, at the same position
     siblings_progress   other partitions of the connector advance
     probe_reproduces    our own reading of the record fails as the connector's does
     target_healthy      other connectors write to the same target, or this one to it from elsewhere

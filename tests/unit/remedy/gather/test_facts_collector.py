@@ -20,12 +20,18 @@ from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import fleet_state
+from offsetwatch.remedy.model.facts import PoisonSignal
+from offsetwatch.remedy.model.incidents import Incident, IncidentKind
+from offsetwatch.remedy.model.journal_records import IncidentDetected
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     InputView,
+    MirrorPartitionView,
+    SinkPartitionView,
     Snapshot,
+    SourceEndView,
     SourcePartitionView,
     TailView,
 )
@@ -96,11 +102,12 @@ class Looker:
 
     def __init__(self, polls: Iterator[Snapshot]) -> None:
         self.clock, self.more, self._now = VirtualClock(), polls, next(polls)
+        self.fleet = fleet_state.FleetState()
         self.gatherer = FactsCollector(
             client_of=cast(Any, lambda _: UnreachableInputs()),
             brokers=cast(Brokers, Ends()),
             snapshot=lambda: self._now,
-            fleet=fleet_state.FleetState(),
+            fleet=self.fleet,
             policy=Policy(),
             state_dir=Path(),
             time=TimeSources(self.clock, self.clock, self.pause),
@@ -147,6 +154,81 @@ def test_what_is_committed_while_it_waits_counts_by_our_clock(skew_s):
     committed = read_to(10, 5, committed_at=began + skew_s, read_at=began)
     looker.more = iter([read_to(9, 5), committed])
     assert looker.gatherer.gather(CASE).offsets.quiet_s == pytest.approx(looker.clock.now() - began)
+
+
+INCIDENT = Incident("key", IncidentKind.FROZEN, "lab", "files", "found", "said", 1.0)
+FOUND = RemediationCase(
+    "lab", "files", Action.SKIP_ONE, incident=INCIDENT, identified=SINKS, failure=None
+)
+
+
+def lag_at(lag: int | None, committed: int = 7) -> Snapshot:
+    end = None if lag is None else committed + lag
+    view = SinkPartitionView("lab", "files", "orders", 0, committed, end, lag)
+    return replace(EMPTY_SNAPSHOT, sink_partitions=(view,))
+
+
+def mirror_lag_at(lag: int) -> Snapshot:
+    view = MirrorPartitionView(
+        *("lab", "files", "east", "west", "orders", 0), 6, None, None, 6, 0, 7 + lag, lag, 0, 6
+    )
+    return replace(EMPTY_SNAPSHOT, mirror_partitions=(view,))
+
+
+def source_lag_at(lag: int) -> Snapshot:
+    source = SourcePartitionView(
+        "lab", "files", OF, OF, "files", None, 0, 9, None, None, 1, 1, 0, 0, 0
+    )
+    end = SourceEndView("lab", "files", OF, OF, "db", "sql", 1.0, position=7, lag=lag)
+    return replace(EMPTY_SNAPSHOT, source_partitions=(source,), source_ends=(end,))
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "growing"),
+    [
+        pytest.param(lag_at(1), lag_at(2), True, id="sink"),
+        pytest.param(mirror_lag_at(1), mirror_lag_at(2), True, id="mirror"),
+        pytest.param(source_lag_at(1), source_lag_at(2), True, id="source"),
+        pytest.param(lag_at(2), lag_at(2), False, id="nothing arrived"),
+        pytest.param(lag_at(1), lag_at(2, committed=6), False, id="set back"),
+        pytest.param(lag_at(None), lag_at(2), False, id="unknown at first"),
+        pytest.param(lag_at(1), lag_at(None), False, id="unknown later"),
+    ],
+)
+def test_a_record_that_arrives_after_the_first_inspection_lets_the_lag_grow(first, later, growing):
+    looker = Looker(iter([first]))
+    looker.gatherer.observe_lags(INCIDENT)
+    looker._now = later
+    looker.gatherer.observe_lags(INCIDENT)
+    signals = looker.gatherer._evidence(later, FOUND).signals
+    assert (PoisonSignal.LAG_GROWING in signals) == growing
+
+
+def test_after_a_move_the_lag_is_compared_with_that_of_the_new_position():
+    looker = Looker(iter([lag_at(1)]))
+    looker.gatherer.observe_lags(INCIDENT)
+    growing = [
+        PoisonSignal.LAG_GROWING in looker.gatherer._evidence(snapshot, FOUND).signals
+        for snapshot in (lag_at(5, committed=3), lag_at(5, committed=3), lag_at(6, committed=3))
+    ]
+    assert growing == [False, False, True]
+
+
+def test_lags_are_remembered_for_open_incidents_only():
+    looker = Looker(iter([lag_at(1)]))
+    for number in range(100):
+        incident = replace(INCIDENT, key=f"key-{number}")
+        detected = IncidentDetected(
+            at=1.0,
+            incident=incident.key,
+            connect_cluster="lab",
+            connector="files",
+            what="",
+            said="",
+        )
+        looker.fleet.incidents = {incident.key: detected}
+        looker.gatherer.observe_lags(incident)
+    assert list(looker.gatherer._lags) == ["key-99"]
 
 
 def no_problem(connect: str, connector: str) -> str:
