@@ -75,7 +75,7 @@ class UnreadCluster(msgspec.Struct, frozen=True):
     """A cluster or a source that could not be read at all or not completely.
 
     address    None if no configuration has it
-    since      time of the last read; None: never read
+    since      time of the last read; None: not read yet by the daemon, or by this command
     inputs     the inputs that are missing
     """
 
@@ -90,13 +90,11 @@ class UnreadCluster(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """Return the cluster, reason, last read and missing inputs in one line."""
         where = "" if self.address is None else f" ({self.address})"
-        since = (
-            "never read" if self.since is None else f"last read {output.format_moment(self.since)}"
-        )
+        since = "" if self.since is None else f"; last read {output.format_moment(self.since)}"
         missing = f"; missing: {self.missing}" if self.inputs else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
         of = ClusterName(self.kind, self.cluster).text
-        return f"not read: {of}{where}: {why}; {since}{missing}"
+        return f"not read: {of}{where}: {why}{since}{missing}"
 
     @property
     def missing(self) -> str:

@@ -234,7 +234,7 @@ def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
         "up": view is not None and view.up,
         "live": view is not None and view.live,
         "last_success_at": None if view is None else moment_of(view.last_success_at),
-        "last_error": "never read" if view is None else view.last_error,
+        "last_error": "not read yet" if view is None else view.last_error,
         "undecodable": None if tail is None else tail.undecodable,
     }
 
@@ -328,7 +328,7 @@ def _find_input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iter
     for input_id, view in inputs:
         name = f"input {input_id.kind} {input_id.input}"
         if view is None:
-            yield f"{name} was never read"
+            yield f"{name} was not read yet"
         elif view.last_error is not None and not view.up:
             yield f"{name} is down: {view.last_error}"
         elif view.tail is not None and view.tail.undecodable:

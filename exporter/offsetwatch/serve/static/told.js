@@ -100,7 +100,7 @@ export function inputs(root, overview) {
 }
 
 function trouble(at) {
-  const last = at.last_success_at === null ? "never read so far" : `last read at ${clock(at.last_success_at)}`;
+  const last = at.last_success_at === null ? "not read yet" : `last read at ${clock(at.last_success_at)}`;
   return `${at.live ? "its last values still apply" : "unavailable"}, ${last}${at.last_error ? `: ${at.last_error}` : ""}`;
 }
 
