@@ -196,21 +196,21 @@ class ClusterMonitor:
         self._schedule_rest()
         self._scheduler.start()
 
-    def stop(self, *, wait: bool = True) -> None:
-        """Stop everything that was started, and wait for it up to a timeout.
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """Stop everything that was started; return whether it ended within the timeout.
 
-        A caller that does not wait must end the process next: clients may hang on a cluster that
-        does not answer.
+        The default is STOP_TIMEOUT_S. If False is returned, the caller must end the process next:
+        clients may hang on a cluster that does not answer.
         """
+        deadline = time.monotonic() + (STOP_TIMEOUT_S if timeout_s is None else timeout_s)
         self._stop.set()
         self._tails.stop()
-        self._scheduler.stop(wait=wait)
+        ended = self._scheduler.stop(max(0.0, deadline - time.monotonic()))
         self._tails.stop()  # and what was started in the meantime
-        if not wait:
-            return
-        deadline = time.monotonic() + STOP_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if not ended or any(thread.is_alive() for thread in self._threads):
+            return False
         for reader in self._readers.values():
             reader.close()
         self._probes.close()
@@ -218,6 +218,7 @@ class ClusterMonitor:
             poll.close()
         for admin in self._admins.values():
             admin.close()
+        return True
 
     def wait_until_ready(
         self, timeout_s: float, *, give_up: Callable[[], bool] = lambda: False

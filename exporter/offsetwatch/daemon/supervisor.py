@@ -209,10 +209,17 @@ class JobScheduler:
         """Start the jobs."""
         self._scheduler.start()
 
-    def stop(self, *, wait: bool = True) -> None:
-        """Start no more jobs and wait for the running ones; harmless before start()."""
-        if self._scheduler.running:
-            self._scheduler.shutdown(wait=wait)
+    def stop(self, timeout_s: float) -> bool:
+        """Start no more jobs; return whether the running ones ended within the timeout.
+
+        Harmless before start().
+        """
+        if not self._scheduler.running:
+            return True
+        ending = threading.Thread(target=self._scheduler.shutdown, name="shutdown", daemon=True)
+        ending.start()  # it waits for the jobs without a timeout
+        ending.join(timeout_s)
+        return not ending.is_alive()
 
     def watch_clock(self, stopped: Callable[[float], bool]) -> None:
         """Run all jobs at once whenever the clock is set back, until stopped.

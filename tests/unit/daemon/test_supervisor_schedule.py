@@ -74,7 +74,7 @@ class Hourly:
         self.ended = True
         self.looks.release()
         self.watch.join(DEADLINE_S)
-        self.rhythm.stop()
+        assert self.rhythm.stop(DEADLINE_S)
 
 
 @pytest.fixture
@@ -111,3 +111,21 @@ def test_a_job_that_dies_is_reported(hourly: Hourly):
     assert died.wait(DEADLINE_S)
     hourly.end()
     assert hourly.failed == ["'gone'"]
+
+
+def test_a_job_without_an_end_does_not_hold_up_a_stop():
+    begun, release = threading.Event(), threading.Event()
+
+    def wait_long() -> None:
+        begun.set()
+        release.wait(DEADLINE_S)
+
+    scheduler = JobScheduler(VirtualClock(), 1, lambda *_: None)
+    scheduler.every(HOUR_S, wait_long)
+    scheduler.start()
+    assert begun.wait(DEADLINE_S)
+    try:
+        assert not scheduler.stop(0.01)
+        assert not release.is_set()
+    finally:
+        release.set()

@@ -140,6 +140,7 @@ QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
 # The same, where all that is waited for is asked of such a cluster: what was found is read from the
 # next reconciliation on.
 UNANSWERED_TIMEOUT_S: Final = 0.5
+STOP_S: Final = 3.0  # a poll that runs then may wait longer for its answer
 STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
 
 
@@ -267,11 +268,10 @@ def _inspect_clusters(
             raise inspection.failure()
         yield inspection
     finally:
-        if monitor.snapshot.ready and not without and not probe.silent():
-            monitor.stop()
-        else:
-            record_remaining_threads("an incomplete read of the clusters")
-            monitor.stop(wait=False)
+        whole = monitor.snapshot.ready and not without and not probe.silent()
+        remaining_s = max(0.0, deadline - time.monotonic()) if whole else 0.0
+        if not monitor.stop(min(STOP_S, remaining_s)):
+            record_remaining_threads("an inspection of the clusters")
 
 
 def _hasten(config: Config) -> Config:

@@ -74,8 +74,9 @@ OK, FINDINGS, UNREACHABLE = 0, 1, 7
 WIDTH: Final = 100
 _VERDICT_ORDER: Final = ("fail", "warn", "unknown", "ok")
 _BAD_VERDICTS: Final = {"fail", "warn"}
-_PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers, then for topics
+_PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers
 _INSPECTION_PART: Final = 0.7
+LEAST_S: Final = 0.1
 
 _CATCH_UP: Final = "catch-up"
 _WAITING_ADVICE: Final = (
@@ -195,25 +196,21 @@ class Doctor:
                 lines = list(self._check_inputs(snapshot))
         except SettingsRefused as exc:
             refused = report_failed_check(_CATCH_UP, "inputs", exc)
-            return [refused, *self._check_sources(EMPTY_SNAPSHOT)]
-        lines += self._check_sources(snapshot)
-        lines += self._all(
-            [
-                (f"kafka {name}", partial(self._check_topics, name, snapshot))
-                for name in self._clusters
-            ]
-        )
+            return [refused, *self._all(self._list_source_checks(EMPTY_SNAPSHOT), 1.0)]
+        topics = [
+            (f"kafka {name}", partial(self._check_topics, name, snapshot))
+            for name in self._clusters
+        ]
+        lines += self._all([*self._list_source_checks(snapshot), *topics], 1.0)
         times = (partition.committed_at for partition in snapshot.source_partitions)
         newest = [time for time in times if time is not None]
         newest += (sync.at for sync in snapshot.syncs)
         lines.append(diagnosis.check_record_clock(max(newest, default=None), snapshot.at))
         return lines
 
-    def _check_sources(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
-        return self._all(
-            (f"source {source.name}", partial(self._check_source, source, snapshot))
-            for source in self._config.sources
-        )
+    def _list_source_checks(self, snapshot: Snapshot) -> Iterator[tuple[str, CheckFunction]]:
+        for source in self._config.sources:
+            yield f"source {source.name}", partial(self._check_source, source, snapshot)
 
     def _check_source(self, source: Source, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         end, error = None, None
@@ -228,11 +225,13 @@ class Doctor:
         if error is not None:
             raise error
 
-    def _all(self, checks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
-        """Run checks in parallel, each within its time limit, and yield their lines."""
+    def _all(
+        self, checks: Iterable[tuple[str, CheckFunction]], part: float = _PHASE_PART
+    ) -> Iterator[DoctorCheck]:
+        """Run checks in parallel, each within a part of the time, and yield their lines."""
         for about, outcome in ask_all(
             ((about, partial(_run_check, about, check)) for about, check in checks),
-            self._left_s(_PHASE_PART),
+            self._left_s(part),
         ):
             if not isinstance(outcome, ClientError):
                 yield from outcome
@@ -243,8 +242,8 @@ class Doctor:
             yield line if trouble else replace(line, found=outcome.detail)
 
     def _left_s(self, part: float) -> float:
-        """Return a part of the remaining time in seconds, at least 1, since other checks follow."""
-        return max(1.0, part * (self._deadline - time.monotonic()))
+        """Return a part of the remaining time in seconds: other checks follow."""
+        return max(LEAST_S, part * (self._deadline - time.monotonic()))
 
     def _list_remediation_checks(self) -> Iterator[tuple[str, CheckFunction]]:
         """Yield the checks of what only remediation depends on."""

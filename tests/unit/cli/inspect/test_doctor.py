@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from lab.processes.ports import free_port
+from offsetwatch.cli.common.own_inspection import OwnInspection
 from offsetwatch.cli.inspect import doctor
 from offsetwatch.cli.inspect.diagnosis import DoctorCheck, check_permissions, report_failed_check
 from offsetwatch.cli.inspect.doctor import Doctor, compute_exit_code, format_report
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.kafka.inspector import TopicSettings
+from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicSettings
 from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
 from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
-from offsetwatch.config import Connect, Strimzi, load
+from offsetwatch.config import Config, Connect, Strimzi, load
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -30,6 +34,7 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
     USE_RESOURCES_ANNOTATION,
 )
 from offsetwatch.remedy.replicas.replica import ReplicaSettings
+from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.fakes.kube import Server
 from tests.unit.cli.inspect.test_status import offsetwatch
@@ -60,7 +65,7 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
     for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
-    lines = Doctor(load(silent_config), timeout_s=0.5).lines()
+    lines = Doctor(load(silent_config), timeout_s=2.0).lines()
     verdicts = {(line.about, line.check): line.verdict for line in lines}
     assert compute_exit_code(lines) == 7
     assert verdicts["kafka east", "reachable"] == "fail"
@@ -173,6 +178,46 @@ def test_a_question_that_takes_too_long_does_not_hide_the_others(
         release.set()
     (line,) = lines
     assert (line.about, line.verdict, line.unreachable) == ("kafka slow", "fail", True)
+
+
+def test_all_phases_together_keep_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every phase takes all the time that it gets, on a clock of the test."""
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(
+        """\
+kafka: {east: {bootstrap: "127.0.0.1:1"}}
+connect: [{name: lab, kafka: east, url: "http://127.0.0.1:1"}]
+sources: [{name: lines, kind: file, folder: /tmp, connectors: [{connect: lab, include: [lines]}]}]
+remedy: {mode: propose, quarantine: {kafka: east, topic: q}}
+"""
+    )
+    now, phases = [0.0], list[str]()
+
+    def spend(requests: Iterable[tuple[str, object]], timeout_s: float) -> list[tuple[str, object]]:
+        names = [name for name, _ in requests]
+        phases.extend(names)
+        now[0] += timeout_s if names else 0.0
+        return []
+
+    @contextmanager
+    def inspect(_config: Config, timeout_s: float) -> Iterator[OwnInspection]:
+        phases.append("inspection")
+        now[0] += timeout_s
+        yield OwnInspection(EMPTY_SNAPSHOT, ())
+
+    monkeypatch.setattr(doctor, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(doctor, "ask_all", spend)
+    monkeypatch.setattr(doctor, "inspect_clusters", inspect)
+    asked = Doctor(load(path), timeout_s=8.0)
+    asked._clusters["east"] = ClusterFacts("id", 1, {})  # it answered
+    asked.lines()
+    assert phases == [
+        *("kafka east", "connect lab", "quarantine east/q", "inspection"),
+        *("source lines", "kafka east"),
+    ]
+    assert now[0] == pytest.approx(8.0)
 
 
 def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -> None:
