@@ -7,7 +7,6 @@ observations to detect, only the daemon reports, and the guard against a fresh s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -120,7 +119,6 @@ def read_connector_remediation(
         row for row in rows if (row.connect_cluster, row.connector) == key and not row.state.is_over
     )
     approved = {row.action for row in plans if row.state is PlanStatus.APPROVED}
-    proposed_at = {row.action: row.created_at for row in plans if row.state is PlanStatus.PROPOSED}
     return ConnectorRemediation(
         mode=lowest_mode(Mode(config.remedy.mode), fleet.lowered_mode),
         pause=plan_view.build_pause(fleet, now),
@@ -133,8 +131,7 @@ def read_connector_remediation(
         refusals=tuple(
             refusal
             for refusal in filter(is_about, ledger.refusals.values())
-            if (refusal.incident in fleet.incidents or refusal.action in approved)
-            and refusal.at > proposed_at.get(refusal.action, -math.inf)
+            if refusal.incident in fleet.incidents or refusal.action in approved
         ),
         plans=plans,
         stopped_since=fleet.stopped_by_us().get(key),

@@ -30,7 +30,7 @@ class JournalIndex:
     dossiers    histories of the plans that are not over, in the order of their beginnings
     copied      records that were copied to quarantine
     refusals    last refusal of an action for a current incident, by the incident, the action, the
-                Connect cluster and the connector
+                Connect cluster and the connector; none from before a plan of that action
     """
 
     def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
@@ -88,8 +88,14 @@ class JournalIndex:
                     for key, refusal in self.refusals.items()
                     if key[0] != record.incident
                 }
-            case PlanProposed():
-                self._requests.setdefault((record.key, record.plan.created_by), plan_id)
+            case PlanProposed(plan=plan):
+                self._requests.setdefault((record.key, plan.created_by), plan_id)
+                if plan.remedy is not None:
+                    subject = plan.subject
+                    planned = (plan.remedy.action.value, subject.store, subject.connector)
+                    self.refusals = {
+                        key: refusal for key, refusal in self.refusals.items() if key[1:] != planned
+                    }
             case StepVerified(undoing=False) if plan_id in self.dossiers:
                 plan = self.dossiers[plan_id].plan
                 step = plan.steps[record.index]
