@@ -134,6 +134,16 @@ def format_command(*words: str) -> str:
     return shlex.join((PROGRAM, *words))
 
 
+def format_extra_installation(extra: str) -> str:
+    """Return how to install an extra of offsetwatch, which is on no package index.
+
+    An index would install whatever is registered there under the name.
+    """
+    return (
+        f"install the extra {extra}: `pip install '.[{extra}]'` in a checkout; the images have it"
+    )
+
+
 def format_connector_command(verb: str, connector: str, *options: str) -> str:
     """Return the command line of a verb, such as `connectors restart`, on a connector.
 

@@ -24,7 +24,7 @@ from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.formatting import format_count
+from offsetwatch.formatting import format_count, format_extra_installation
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 
@@ -43,7 +43,7 @@ try:
     from offsetwatch.history.audit.spark_reader import SparkReadOptions
     from offsetwatch.history.spark.security import kafka_options
 except ImportError as exc:  # the extra
-    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    raise HistoryError(format_extra_installation("history")) from exc
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.formatting import format_count
+from offsetwatch.formatting import format_count, format_extra_installation
 from offsetwatch.ingest.internal_topics import read_siblings
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import (
@@ -48,7 +48,7 @@ def _require_extra() -> Iterator[None]:
     try:
         yield
     except ImportError as exc:
-        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+        raise HistoryError(format_extra_installation("history")) from exc
 
 
 def _load_config(path: Path) -> Config:

@@ -22,6 +22,7 @@ from offsetwatch.errors import (
     ResponseTimeout,
     SettingsRefused,
 )
+from offsetwatch.formatting import format_extra_installation
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 2  # on the server
@@ -58,7 +59,7 @@ def import_library(source: Source, library: str) -> ModuleType:
             source.name,
             f"a source of kind {source.kind} needs the Python package {library}, which is not "
             "installed",
-            f"pip install 'offsetwatch[{source.kind}]'",
+            format_extra_installation(source.kind),
         ) from None
 
 

@@ -22,7 +22,7 @@ from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.formatting import format_connector_command, format_count
+from offsetwatch.formatting import format_connector_command, format_count, format_extra_installation
 from offsetwatch.model.offsets import SourceOffset, Undecodable
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.remedy.engine.requests import build_offset_entry
@@ -36,7 +36,7 @@ try:
     from offsetwatch.history.queries import asof
     from offsetwatch.history.queries.source_lag import compute_sample_lag_seconds
 except ImportError as exc:  # the extra
-    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    raise HistoryError(format_extra_installation("history")) from exc
 
 
 def print_as_of(

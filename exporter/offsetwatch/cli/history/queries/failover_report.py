@@ -17,7 +17,7 @@ from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
-from offsetwatch.formatting import format_count
+from offsetwatch.formatting import format_count, format_extra_installation
 from offsetwatch.model.moments import Moment
 
 OK, NOTHING_KNOWN = 0, 1
@@ -37,7 +37,7 @@ try:
     )
     from offsetwatch.history.tables import reader
 except ImportError as exc:  # the extra
-    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    raise HistoryError(format_extra_installation("history")) from exc
 
 
 @dataclass(frozen=True, slots=True)

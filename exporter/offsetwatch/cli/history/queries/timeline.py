@@ -18,6 +18,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
+from offsetwatch.formatting import format_extra_installation
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, JournalEntry
 from offsetwatch.remedy.model.journal_records import (
@@ -64,7 +65,7 @@ try:
     )
     from offsetwatch.history.queries.timeline import TimelineQuery, read_timeline
 except ImportError as exc:  # the extra
-    raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    raise HistoryError(format_extra_installation("history")) from exc
 
 
 def print_timeline(
