@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from offsetwatch.cli.common.light_imports import block_drawing_imports
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_duration, parse_duration
@@ -296,7 +297,9 @@ def calls(function: str) -> OptionDecorator:
         @wraps(verb)
         def run(**options: Any) -> Any:
             module, _, name = function.partition(":")
-            return getattr(import_module(f"offsetwatch.cli.{module}"), name)(**options)
+            with block_drawing_imports():
+                loaded = import_module(f"offsetwatch.cli.{module}")
+            return getattr(loaded, name)(**options)
 
         return run
 

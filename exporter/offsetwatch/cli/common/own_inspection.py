@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import (
@@ -25,15 +25,11 @@ from offsetwatch.cli.common.document_source import (
     collect_unread_clusters,
     find_awaited_clusters,
 )
-from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.light_imports import block_drawing_imports
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.parallel import record_remaining_threads
 from offsetwatch.cli.remote.read_client import find_daemon_address
-from offsetwatch.clients.connect.reader import reader_of
-from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon import state_dir
-from offsetwatch.daemon.monitor import ClusterMonitor
 from offsetwatch.errors import (
     ClientError,
     IncompleteResponse,
@@ -41,10 +37,17 @@ from offsetwatch.errors import (
     ResponseTimeout,
     TargetUnreachable,
 )
-from offsetwatch.serve.documents.status import list_unread_inputs
-from offsetwatch.state.loss.persistence import decode_clusters
-from offsetwatch.state.snapshot import Snapshot
-from offsetwatch.state.snapshot_index import ConnectorKey
+
+with block_drawing_imports():
+    from offsetwatch.cli.common.logging import configure_logging
+    from offsetwatch.clients.connect.reader import reader_of
+    from offsetwatch.clients.kafka.inspector import KafkaInspector
+    from offsetwatch.daemon import state_dir
+
+if TYPE_CHECKING:
+    from offsetwatch.daemon.monitor import ClusterMonitor
+    from offsetwatch.state.snapshot import Snapshot
+    from offsetwatch.state.snapshot_index import ConnectorKey
 
 SILENT_S: Final = 1.5
 
@@ -179,6 +182,8 @@ def recall_offsets_topics(config: Config) -> dict[str, RecalledTopic]:
     One that was found with other addresses of its Kafka cluster is left out.
     """
     document = state_dir.read_document(Path(config.state_dir), "replication")
+    from offsetwatch.state.loss.persistence import decode_clusters  # noqa: PLC0415 - the state
+
     try:
         clusters = {} if document is None else decode_clusters(document)
     except ValueError:
@@ -246,6 +251,10 @@ def _inspect_clusters(
     configure_logging("error", "console")
     deadline = time.monotonic() + timeout_s
     probe = ReachabilityProbe(config)
+    # Loading what reads the clusters takes as long as most of them take to answer the probe.
+    from offsetwatch.daemon.monitor import ClusterMonitor  # noqa: PLC0415
+    from offsetwatch.serve.documents.status import list_unread_inputs  # noqa: PLC0415
+
     reduced, without = _drop_silent_rest(config, probe, deadline) if partly else (config, {})
     monitor = ClusterMonitor(_hasten(reduced), reconcile_s=CATCH_UP_TICK_S)
     monitor.recall_with(partial(state_dir.load_document, Path(config.state_dir)))

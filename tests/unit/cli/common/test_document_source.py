@@ -190,6 +190,36 @@ def test_beside_a_daemon_verbs_import_no_client_of_a_cluster(tmp_path, daemon):
     assert "pydantic" not in json.loads(done.stdout)[0]
 
 
+# What draws, and what loads while the clusters have not yet answered the probe.
+LATE_IMPORTS = (
+    "rich",
+    "pygments",
+    "apscheduler",
+    *(
+        f"offsetwatch.{name}"
+        for name in (
+            "daemon.monitor",
+            "ingest",
+            "judge",
+            "state",
+        )
+    ),
+)
+
+
+def test_the_probe_is_sent_before_what_reads_the_clusters_is_loaded():
+    code = (
+        "import sys, offsetwatch.cli.inspect.status, offsetwatch.cli.common.own_inspection\n"
+        "print(*sorted(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    loaded = done.stdout.split()
+    assert "offsetwatch.clients.kafka.inspector" in loaded
+    assert [name for name in LATE_IMPORTS if name in loaded] == []
+
+
 def test_a_daemon_of_another_configuration_is_named_and_not_queried(tmp_path, daemon, clusters):
     path = config(tmp_path, daemon[0])
     clusters.append(format_cluster_hashes(load(path)))
