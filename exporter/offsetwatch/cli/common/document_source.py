@@ -179,6 +179,11 @@ def find_awaited_clusters(text: str, config: Config) -> frozenset[ClusterName]:
     return frozenset(find_input_clusters(unread_input.kind, unread_input.input, config))
 
 
+def is_failing_line(text: str) -> bool:
+    """Return whether a line of `waiting_for` names an error."""
+    return _parse_waiting_line(text).last_error is not None
+
+
 def _parse_waiting_line(text: str) -> UnreadInput:
     """Return the input of a line `KIND INPUT: waiting for WHAT (ERROR)` of state/readiness.py."""
     head, _, said = text.partition(": waiting for ")

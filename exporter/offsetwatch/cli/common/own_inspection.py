@@ -24,6 +24,7 @@ from offsetwatch.cli.common.document_source import (
     UnreadCluster,
     collect_unread_clusters,
     find_awaited_clusters,
+    is_failing_line,
 )
 from offsetwatch.cli.common.light_imports import block_drawing_imports
 from offsetwatch.cli.common.options import add_config_option
@@ -143,6 +144,7 @@ QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
 # The same, where all that is waited for is asked of such a cluster: what was found is read from the
 # next reconciliation on.
 UNANSWERED_TIMEOUT_S: Final = 0.5
+READING_S: Final = 5.0  # a busy machine may take longer than QUIET_S to open a topic
 STOP_S: Final = 3.0  # a poll that runs then may wait longer for its answer
 STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
 
@@ -366,13 +368,20 @@ def _is_wait_over(
     """Return whether no progress can be expected any more.
 
     `quiet_s` is the time without progress. The limit is UNANSWERED_TIMEOUT_S if every input waits
-    for a silent cluster, and QUIET_S otherwise.
+    for a silent cluster, READING_S if one of a cluster that answers has not failed, and QUIET_S
+    otherwise.
     """
     waiting = [find_awaited_clusters(text, config) for text in snapshot.waiting_for]
     unanswered = (
         snapshot.at and waiting and all(not silent.keys().isdisjoint(names) for names in waiting)
     )
-    return quiet_s >= (UNANSWERED_TIMEOUT_S if unanswered else QUIET_S)
+    if unanswered:
+        return quiet_s >= UNANSWERED_TIMEOUT_S
+    reading = any(
+        silent.keys().isdisjoint(names) and not is_failing_line(text)
+        for text, names in zip(snapshot.waiting_for, waiting, strict=True)
+    )
+    return quiet_s >= (READING_S if reading else QUIET_S)
 
 
 def _read_progress(snapshot: Snapshot) -> Hashable:

@@ -526,7 +526,7 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
 
 def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
     from offsetwatch.cli.common.document_source import KAFKA, ClusterName, collect_unread_clusters
-    from offsetwatch.cli.common.own_inspection import _is_wait_over
+    from offsetwatch.cli.common.own_inspection import QUIET_S, READING_S, _is_wait_over
 
     loaded = load(config(tmp_path, free_port()), {})
     waiting = ("groups lab/west->east: waiting for a first attempt",)
@@ -537,6 +537,13 @@ def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
     assert missing.cluster == "west"
     assert missing.text.endswith("missing: groups of west->east")
     assert not _is_wait_over(snapshot, {}, loaded, 1.0)
+    syncs = "tail west/mm2-offset-syncs.east.internal: waiting for the end of the topic"
+    healthy = replace(snapshot, waiting_for=(*snapshot.waiting_for, syncs))
+    connect = {ClusterName(CONNECT_KIND, "lab"): "no answer"}
+    assert not _is_wait_over(healthy, connect, loaded, QUIET_S)
+    assert _is_wait_over(healthy, connect, loaded, READING_S)
+    failing = replace(snapshot, waiting_for=(*snapshot.waiting_for, f"{syncs} (denied)"))
+    assert _is_wait_over(failing, connect, loaded, QUIET_S)
     sinks = replace(snapshot, waiting_for=("groups lab: waiting for a first attempt",))
     assert not _is_wait_over(sinks, silent, loaded, 1.0)
 
