@@ -75,7 +75,7 @@ const together = [
   { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(lag(row, row.lag_seconds, duration))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
   { id: "position", name: "Position", fill: place },
-  { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : -seconds(row.committed_at)), fill: (cell, row) => text(since(row.committed_at, shown.at))(cell) },
+  { id: "commit", name: "Last commit", down: true, order: (row) => (row.committed_at === null ? null : -seconds(row.committed_at)), fill: (cell, row) => text(row.kind === "sink" ? "-" : since(row.committed_at, shown.at))(cell) },
 ];
 const verdict = {
   id: "verdict",
