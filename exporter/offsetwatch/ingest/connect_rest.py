@@ -32,9 +32,11 @@ from offsetwatch.decode.rest_answers import (
     decode_connectors,
     decode_names,
     decode_readable_offsets,
+    decode_rest_status,
     decode_root,
 )
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, RemoteRefusal
+from offsetwatch.formatting import format_count
 from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector
 from offsetwatch.model.observations import (
@@ -300,12 +302,19 @@ class AssignmentsPoll:
             body, lambda raw: _require_decoded(self.name, request, decode_assignment(raw))
         )
 
-    def runs(self, connector: str) -> bool:
-        """Check whether Connect lists the connector as running."""
-        return any(
-            (listed.name, listed.state) == (connector, "running")
-            for listed in list_connectors(self._reader)
-        )
+    def runs_without_tasks(self, connector: str) -> bool:
+        """Check whether a connector without configured tasks runs.
+
+        Raises MalformedResponse if the status has tasks that work: two answers contradict each
+        other, as after a gap in the config topic (ClusterConfigState.inconsistentConnectors).
+        """
+        request = f"GET status of {connector}"
+        body = self._reader.status(connector)
+        status = _require_decoded(self.name, request, decode_rest_status(body, ()))
+        if status.state == "running" and status.tasks:
+            working = format_count(len(status.tasks), "working task")
+            raise MalformedResponse(self.name, f"GET tasks: none, but its status has {working}")
+        return status.state == "running"
 
     def keep(self, connectors: Collection[str]) -> None:
         """Remove the cached assignments of all other connectors."""
@@ -317,13 +326,13 @@ def poll_assignment(poll: AssignmentsPoll, connector: str) -> Batch:
     """Return the partitions that a MirrorSourceConnector assigned to its tasks.
 
     A stopped connector has no tasks, and its last assignment remains valid: AssignmentConfirmed. To
-    distinguish this, the poll asks for the connector's state after an empty answer. A failed
+    distinguish this, the poll asks for the connector's status after an empty answer. A failed
     request is a partial failure, and the last answer ages. The poll reports no success of the list
     of connectors, which the other polls request.
     """
     try:
         assigned = poll.poll(connector)
-        if not (assigned or poll.runs(connector)):
+        if not (assigned or poll.runs_without_tasks(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
         return build_partial_failures(

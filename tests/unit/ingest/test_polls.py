@@ -374,9 +374,9 @@ def tasks(*assigned: str) -> httpx.Response:
     return httpx.Response(200, json=body)
 
 
-def listed(state: str) -> httpx.Response:
-    status = {"connector": {"state": state}, "tasks": [], "type": "source"}
-    return httpx.Response(200, json={"mm2": {"status": status, "info": {"config": {}}}})
+def status(state: str, *tasks: str) -> httpx.Response:
+    of_tasks = [{"id": number, "state": task} for number, task in enumerate(tasks)]
+    return httpx.Response(200, json={"connector": {"state": state}, "tasks": of_tasks})
 
 
 def test_what_the_tasks_were_given_is_what_a_connector_copies():
@@ -395,7 +395,10 @@ def test_what_the_tasks_were_given_is_what_a_connector_copies():
 )
 def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards(state, believed):
     """One that was stopped since it was listed has none either, and has to copy what it had to."""
-    answers = {"/connectors/mm2/tasks": tasks(), "/connectors": listed(state)}
+    answers = {
+        "/connectors/mm2/tasks": tasks(),
+        "/connectors/mm2/status": status(state, "UNASSIGNED", "FAILED"),
+    }
     observed = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
     report = PartitionsAssigned("lab", "mm2", frozenset())
     assert observed == (report if believed else AssignmentConfirmed("lab", "mm2"),)
@@ -416,6 +419,14 @@ def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards
             id="another-class",
         ),
         pytest.param({"/connectors/mm2/tasks": tasks()}, "not_found", id="no-state"),
+        pytest.param(
+            {
+                "/connectors/mm2/tasks": tasks(),
+                "/connectors/mm2/status": status("RUNNING", "FAILED", "RUNNING"),
+            },
+            "malformed",
+            id="working-task",
+        ),
     ],
 )
 def test_an_assignment_that_cannot_be_had_is_counted(answers, reason):
