@@ -8,7 +8,7 @@ the settings that connector_config.py names leave this module. Of a trace only t
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -390,17 +390,27 @@ def _parse_tasks(
     tasks.
     """
     parsed = [_parse_task(task) for task in tasks]
-    readable = tuple(task for task in parsed if task is not None)
+    readable = _merge_states(task for task in parsed if task is not None)
     numbers = frozenset(configured or ())
     known = {task.number for task in readable}
     missing = sorted(number for number in numbers if number is not None and number not in known)
-    if len(parsed) - len(readable) > len(missing):
+    if parsed.count(None) > len(missing):
         return None
     others: tuple[Task, ...] = ()
     if configured is not None and None not in numbers:
         others = tuple(task for task in readable if task.number not in numbers)
         readable = tuple(task for task in readable if task.number in numbers)
     return readable + tuple(Task(number, UNKNOWN_STATE) for number in missing), others
+
+
+def _merge_states(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Return one task of each number; without a state where its statuses contradict each other."""
+    merged: dict[int, Task] = {}
+    for task in tasks:
+        same = merged.setdefault(task.number, task)
+        if same.state != task.state:
+            merged[task.number] = Task(task.number, UNKNOWN_STATE)
+    return tuple(merged.values())
 
 
 def _parse_task_numbers(configured: list[Any]) -> list[int | None]:
@@ -438,5 +448,11 @@ class ConnectRoot(msgspec.Struct, frozen=True):
 
 
 def decode_root(body: bytes) -> ConnectRoot | Undecodable:
-    """Decode the answer to `GET /`; undecodable if it is not from a Connect worker."""
-    return decode_strict(body, ConnectRoot) or Undecodable("root_shape")
+    """Decode the answer to `GET /`; undecodable if it is not from a Connect worker.
+
+    An empty id is none: it is not another Kafka cluster's.
+    """
+    root = decode_strict(body, ConnectRoot)
+    if root is None:
+        return Undecodable("root_shape")
+    return root if root.kafka_cluster_id else ConnectRoot(root.version)

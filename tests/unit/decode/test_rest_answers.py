@@ -329,6 +329,13 @@ def test_a_task_that_cannot_be_read_hides_no_failure_of_another(odd):
     ]
 
 
+def test_a_task_whose_statuses_contradict_each_other_has_no_state():
+    failed = {"id": 0, "state": "FAILED", "trace": "org.example.Bad: no"}
+    tasks = [{"id": 0, "state": "RUNNING"}, {"id": 1, "state": "RUNNING"}, failed]
+    assert listed({}, tasks=tasks).tasks == (Task(0, UNKNOWN_STATE), Task(1, "running"))
+    assert listed({}, tasks=[failed, failed]).tasks == listed({}, tasks=[failed]).tasks
+
+
 def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
     entry = {
         "status": {"connector": {"state": "RUNNING"}, "tasks": [{"id": 1, "state": "RUNNING"}]},
@@ -983,6 +990,8 @@ def test_a_worker_says_its_version_and_its_kafka_cluster():
 
 def test_old_workers_do_not_report_their_kafka_cluster():
     assert decode_root(b'{"version":"1.0.0"}') == ConnectRoot(version="1.0.0")
+    empty = b'{"version":"4.3.1","kafka_cluster_id":""}'
+    assert decode_root(empty) == ConnectRoot(version="4.3.1")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"version":1}', b"\xff", b"[" * 100_000])
