@@ -62,7 +62,7 @@ lint: $(STAMP)
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/mypy
 
-# Two lanes on two cores: one group of JVMs at a time, and beside it what computes, in two processes, as
+# Two lanes on two cores: one group of JVMs at a time, and beside it what computes, in three processes, as
 # tests on the lab mostly wait, and the linters. The table at the end says what each part took.
 TIMINGS := build/timings
 # One after the other, whichever fail.
@@ -70,7 +70,7 @@ PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || fa
 TWO_LANES = rm -rf $(TIMINGS); failed=0; $(MAKE) --no-print-directory -k -j 2 $(1) || failed=1; \
 	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
 PYTEST = OFFSETWATCH_TIMINGS=$(TIMINGS) OFFSETWATCH_PART=$@ $(BIN)/pytest
-# Files that take minutes come first, so that both processes end at about the same time.
+# Files that take minutes come first, so that all processes end at about the same time.
 LONG := tests/worlds tests/scenarios tests/sim
 PUSH := not full and not proof
 REST := full and not proof
@@ -88,7 +88,7 @@ test-lab: $(STAMP)
 	$(PYTEST) -v -m '$(PUSH)' $(ARGS) tests/real
 
 test-python: $(STAMP)
-	$(PYTEST) -q -n 2 --dist loadfile --no-loadscope-reorder -m '$(PUSH) and not spark' \
+	$(PYTEST) -q -n 3 --dist loadfile --no-loadscope-reorder -m '$(PUSH) and not spark' \
 		$(ARGS) $(LONG) $(filter-out $(LONG) tests/real,$(patsubst %/,%,$(wildcard tests/*/)))
 
 test-spark: $(STAMP)

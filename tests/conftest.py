@@ -22,7 +22,7 @@ if str(ROOT) not in sys.path:
 from tests import timing  # noqa: E402
 
 # The same examples in every run: a failure is one of the change, not of the day.
-settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=60)
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=40)
 # Other examples in every run, and many: HYPOTHESIS_PROFILE=proofs pytest tests/properties. The seed
 # that it prints repeats it: --hypothesis-seed.
 settings.register_profile(

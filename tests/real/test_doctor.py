@@ -15,7 +15,7 @@ from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import unchanged
 from tests.real.daemon_series import await_replicated, becomes, eventually, total
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.full]
 
 ROLES = {"connect-offsets", "connect-configs", "connect-status", "west.checkpoints.internal"}
 
@@ -90,7 +90,6 @@ def test_doctor_names_the_addresses_that_matched_nothing(other: Product, lab: La
     assert lab.west in result["found"]
 
 
-@pytest.mark.full
 def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, lab: Lab) -> None:
     lab.kill("connect-1")
     try:
@@ -106,7 +105,6 @@ def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, la
     assert line(checks, "disk", "history.path")["verdict"] == "ok"
 
 
-@pytest.mark.full
 def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product, lab: Lab) -> None:
     lab.create_topic("east", "wiped-offsets", 2, {"cleanup.policy": "delete"})
     change(other, "kafka: east, url", "kafka: east, offsets_topic: wiped-offsets, url")
@@ -124,7 +122,6 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
         other.stop()
 
 
-@pytest.mark.full
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
     await_replicated(lab, product)
