@@ -237,7 +237,8 @@ def run(monkeypatch: pytest.MonkeyPatch, answer: SourceEnd | ClientError) -> lis
             }
         ],
     }
-    return list(Doctor(parse(document, {}), 5.0)._check_sources(EMPTY_SNAPSHOT))
+    subject = Doctor(parse(document, {}), 5.0)
+    return list(subject._all(subject._list_source_checks(EMPTY_SNAPSHOT)))
 
 
 def test_doctor_reads_each_source_with_its_own_user(monkeypatch: pytest.MonkeyPatch) -> None:
