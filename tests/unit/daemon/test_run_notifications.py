@@ -69,9 +69,13 @@ def running(folder: Path, hook: Endpoint, port: int) -> Iterator[None]:
 
 
 def metrics(port: int) -> str:
-    return httpx.get(
-        f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S, verify=NO_AUTHORITIES
-    ).text
+    """Return the answer of /metrics, or raise NotYet while the daemon does not listen yet."""
+    try:
+        return httpx.get(
+            f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S, verify=NO_AUTHORITIES
+        ).text
+    except httpx.TransportError as exc:
+        raise NotYet(str(exc)) from exc
 
 
 def test_an_unreachable_input_is_notified_once_over_a_restart(tmp_path: Path, hook: Endpoint):
@@ -87,11 +91,11 @@ def test_an_unreachable_input_is_notified_once_over_a_restart(tmp_path: Path, ho
 
     def counted() -> None:
         if not FAILED.search(metrics(port)):
-            raise NotYet
+            raise NotYet("no failed notification")
 
     def check_findings() -> None:
         if "offsetwatch_findings{" not in metrics(port):
-            raise NotYet
+            raise NotYet("no finding")
 
     with running(tmp_path, hook, port):
         until("somebody is told", check, timeout_s=DEADLINE_S)
