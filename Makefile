@@ -29,7 +29,7 @@ SEED := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest rest-1 rest-2 classes chromium buildah databases image sbom proofs bench bench-history profile lab references format install clean
+.PHONY: help demo check lint test lane-jvm lane-python test-lab test-python test-spark full rest classes chromium buildah databases image sbom proofs bench bench-history profile lab references format install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -67,16 +67,14 @@ lint: $(STAMP)
 TIMINGS := build/timings
 # One after the other, whichever fail.
 PARTS = failed=0; for part in $(1); do $(MAKE) --no-print-directory $$part || failed=1; done; exit $$failed
-TWO_LANES = rm -rf $(TIMINGS); failed=0; $(MAKE) --no-print-directory -k -j 2 $(1) || failed=1; \
-	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
 PYTEST = OFFSETWATCH_TIMINGS=$(TIMINGS) OFFSETWATCH_PART=$@ $(BIN)/pytest
 # Files that take minutes come first, so that all processes end at about the same time.
 LONG := tests/worlds tests/scenarios tests/sim
 PUSH := not full and not proof
-REST := full and not proof
 
 test: $(STAMP) chromium
-	@$(call TWO_LANES,lane-jvm lane-python)
+	@rm -rf $(TIMINGS); failed=0; $(MAKE) --no-print-directory -k -j 2 lane-jvm lane-python || failed=1; \
+	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
 
 lane-jvm: classes
 	@$(call PARTS,test-lab test-spark)
@@ -97,17 +95,14 @@ test-spark: $(STAMP)
 full:
 	@$(call PARTS,test rest)
 
-# Two lanes of JVMs, as next to nothing of the rest only computes (tests/tiers.py). SINCE: also what the
-# changes since that revision touch.
+# Groups of files beside each other, as next to nothing of the rest only computes (tests/tiers.py).
+# SINCE: also what the changes since that revision touch.
 SIXTH ?= all
 SINCE ?=
 rest: $(STAMP) buildah databases classes
-	@$(call TWO_LANES,rest-1 rest-2)
-
-rest-1 rest-2: $(STAMP)
-	@files="$$($(BIN)/python -m tests.tiers $(@:rest-%=%) $(SIXTH) $(SINCE))" && \
-		echo "$@, sixth $(SIXTH) of 6: $${files:-nothing}" && \
-		if [ -n "$$files" ]; then $(PYTEST) -v -m '$(REST)' $(ARGS) $$files; fi
+	@rm -rf $(TIMINGS); failed=0; \
+	OFFSETWATCH_TIMINGS=$(TIMINGS) $(BIN)/python -m tests.tiers run $(SIXTH) $(SINCE) -- $(ARGS) || failed=1; \
+	$(BIN)/python -m tests.timing $(TIMINGS); exit $$failed
 
 # Each JVM of a lab begins with a third less work for it.
 classes: $(STAMP)

@@ -2,136 +2,158 @@
 
 Tests that `make test` leaves out are marked `full`. SIXTHS has each file with such tests once, so
 that six runs with consecutive numbers run all of them. Nearly all of these tests run JVMs and wait
-for them, so a sixth has two lanes that run beside each other, each with labs of its own: the files
-of one lane share labs where they can, and all lanes take about as long. TOUCHED names the real
-tests that a change under a path runs in any case, in the lane where SIXTHS has them.
+for them, four fifths of their time, so that groups of files run beside each other on two cores,
+each in a process with labs of its own. TOUCHED names the real tests that a change under a path runs
+in any case.
 
-    python -m tests.tiers 1 3 HEAD~5    # lane 1 of sixth 3, and what a change since touches
-    python -m tests.tiers 2 all         # lane 2 of all sixths
+    python -m tests.tiers run 3 HEAD~5  # sixth 3, and what a change since touches
+    python -m tests.tiers run all -- -x # all sixths; pytest gets what is behind the dashes
     python -m tests.tiers sixth 980     # the number of the sixth that follows from 980 commits
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[1]
-LANES: Final = ("1", "2")
+from tests.timing import PART_VARIABLE
 
-SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
+ROOT: Final = Path(__file__).parents[1]
+# A group on the lab uses about half a core.
+GROUPS_AT_ONCE: Final = 4
+MARKS: Final = "full and not proof"
+_PROCESSES: Final[list[subprocess.Popen[str]]] = []
+
+# The longest group of a sixth first. Files of one group share their labs.
+SIXTHS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
     (
         (
-            "tests/real/test_stories_failover.py",
             "tests/real/test_stories_losses.py",
             "tests/real/test_stories_memory.py",
+            "tests/real/test_stories_explained.py",
+        ),
+        ("tests/history/test_silver.py",),
+        (
+            "tests/real/test_stories_failover.py",
             "tests/real/test_stories_resets.py",
             "tests/real/test_stories_stalls.py",
-            "tests/real/test_stories_explained.py",
         ),
         (
             "tests/real/test_losses.py",
             "tests/real/test_changes.py",
-            "tests/real/test_runbooks.py",
-            "tests/history/test_audit_real.py",
+        ),
+        ("tests/real/test_runbooks.py",),
+        (
             "tests/history/test_gold.py",
-            "tests/history/test_silver.py",
             "tests/history/test_status_real.py",
         ),
+        ("tests/history/test_audit_real.py",),
     ),
     (
+        ("tests/real/test_source_ends.py",),
         (
-            "tests/real/test_variants.py",
-            "tests/real/test_transactions.py",
             "tests/real/test_toolbox_roundtrip.py",
             "tests/real/test_toolbox_mirror.py",
-            "tests/artefacts/test_input_dies.py",
+            "tests/real/test_toolbox_scenarios.py",
+            "tests/real/test_toolbox_storage.py",
+        ),
+        ("tests/real/test_variants.py",),
+        ("tests/real/test_database_readers.py",),
+        ("tests/real/test_next_offset.py",),
+        ("tests/real/test_transactions.py",),
+        ("tests/real/test_readme.py",),
+        ("tests/artefacts/test_input_dies.py",),
+        (
             "tests/scenarios/test_healthy_day.py",
             "tests/scenarios/test_scenarios.py",
             "tests/scenarios/test_verdicts_over_time.py",
         ),
-        (
-            "tests/real/test_database_readers.py",
-            "tests/real/test_next_offset.py",
-            "tests/real/test_readme.py",
-            "tests/real/test_source_ends.py",
-            "tests/real/test_toolbox_scenarios.py",
-            "tests/real/test_toolbox_storage.py",
-        ),
     ),
     (
+        ("tests/history/test_stream_real.py",),
+        ("tests/real/test_remedy_kills.py",),
+        ("tests/real/test_replicas_act.py",),
         (
             "tests/real/test_failover.py",
-            "tests/real/test_remedy_kills.py",
-            "tests/unit/remedy/drivers/rest/test_driver_creation.py",
-            "tests/unit/remedy/execute/test_runner_faults.py",
-            "tests/real/test_replica_daemons.py",
             "tests/real/test_failovers.py",
         ),
+        ("tests/real/test_toolbox_kills.py",),
         (
-            "tests/real/test_toolbox_kills.py",
-            "tests/real/test_replicas_act.py",
+            "tests/unit/remedy/drivers/rest/test_driver_creation.py",
+            "tests/unit/remedy/execute/test_runner_faults.py",
+        ),
+        ("tests/real/test_replica_daemons.py",),
+        (
             "tests/history/test_baselines.py",
             "tests/history/test_lags.py",
-            "tests/history/test_stream_real.py",
         ),
     ),
     (
+        ("tests/real/test_jdbc_sink.py",),
+        ("tests/real/test_chaos.py",),
+        ("tests/real/test_contract.py",),
+        ("tests/real/test_secured.py",),
+        ("tests/real/test_database_changes.py",),
+        ("tests/real/test_quarantine.py",),
         (
             "tests/real/test_alertmanager.py",
             "tests/real/test_broker_deaths.py",
-            "tests/real/test_chaos.py",
-            "tests/real/test_quarantine.py",
-            "tests/real/test_secured.py",
         ),
         (
-            "tests/real/test_contract.py",
-            "tests/real/test_database_changes.py",
-            "tests/real/test_jdbc_sink.py",
             "tests/real/test_lab.py",
             "tests/real/test_unusual_cluster.py",
+        ),
+        (
             "tests/history/test_asof.py",
             "tests/history/test_full_disk.py",
             "tests/history/test_history_session.py",
+        ),
+        (
             "tests/history/test_maintain.py",
             "tests/history/test_stream_outage.py",
         ),
     ),
     (
         (
-            "tests/real/test_chart.py",
             "tests/real/test_strimzi.py",
             "tests/real/test_strimzi_remedy.py",
+        ),
+        ("tests/real/test_chart.py",),
+        ("tests/real/test_alerts_remedy.py",),
+        (
+            "tests/real/test_toolbox_rest.py",
+            "tests/real/test_toolbox_rest_workers.py",
+        ),
+        ("tests/history/test_older_tables.py",),
+        ("tests/artefacts/test_receivers.py",),
+        (
             "tests/chart/test_probed.py",
             "tests/unit/state/connect/test_connector_list.py",
         ),
-        (
-            "tests/real/test_alerts_remedy.py",
-            "tests/real/test_toolbox_rest.py",
-            "tests/real/test_toolbox_rest_workers.py",
-            "tests/history/test_older_tables.py",
-            "tests/artefacts/test_receivers.py",
-        ),
     ),
     (
+        ("tests/real/test_history_metrics.py",),
+        ("tests/real/test_history_beside.py",),
         (
-            "tests/real/test_audit.py",
-            "tests/real/test_doctor.py",
-            "tests/real/test_edge.py",
-            "tests/real/test_failover_report.py",
-            "tests/real/test_lag_in_seconds.py",
-            "tests/real/test_toolbox_rewind.py",
-        ),
-        (
-            "tests/real/test_history_beside.py",
-            "tests/real/test_history_metrics.py",
             "tests/image/test_contents.py",
             "tests/image/test_daemon.py",
             "tests/image/test_pipeline.py",
         ),
+        ("tests/real/test_failover_report.py",),
+        ("tests/real/test_audit.py",),
+        (
+            "tests/real/test_doctor.py",
+            "tests/real/test_edge.py",
+        ),
+        ("tests/real/test_lag_in_seconds.py",),
+        ("tests/real/test_toolbox_rewind.py",),
     ),
 )
 
@@ -181,20 +203,18 @@ def sixth_of(commits: int) -> int:
     return commits % len(SIXTHS) + 1
 
 
-def selected(lane: str, sixth: str, changed: Iterable[str]) -> list[str]:
-    """Return the files of a lane that a sixth ("1" to "6", or "all") and changed paths ask for.
-
-    Those on the lab come first, so that it has ended when those on Spark start.
-    """
-    number = LANES.index(lane)
+def selected(sixth: str, changed: Iterable[str]) -> list[tuple[str, ...]]:
+    """Return the groups of files that a sixth ("1" to "6", or "all") and changed paths ask for."""
     chosen = SIXTHS if sixth == "all" else (SIXTHS[int(sixth) - 1],)
-    files = {file for lanes in chosen for file in lanes[number]}
-    in_lane = {file for lanes in SIXTHS for file in lanes[number]}
+    files = {file for groups in chosen for group in groups for file in group}
     for path in changed:
         for prefix, touched in TOUCHED.items():
             if path.startswith(prefix):
-                files.update(in_lane.intersection(touched))
-    return sorted(files, key=lambda file: (not file.startswith("tests/real/"), file))
+                files.update(touched)
+    groups = (
+        tuple(file for file in group if file in files) for groups in SIXTHS for group in groups
+    )
+    return [group for group in groups if group]
 
 
 def changed_since(revision: str) -> list[str]:
@@ -204,15 +224,54 @@ def changed_since(revision: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def run(group: tuple[str, ...], arguments: Iterable[str]) -> bool:
+    """Run the tests of a group in a process of their own, print its output, return whether all
+    passed.
+    """
+    part = "rest-" + Path(group[0]).stem.removeprefix("test_").replace("_", "-")
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-v", "-m", MARKS, *arguments, *group],
+        cwd=ROOT,
+        env={**os.environ, PART_VARIABLE: part},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    _PROCESSES.append(process)
+    output, _ = process.communicate()
+    print(f"--- {part}, {time.monotonic() - began:.0f} s\n{output}", flush=True)  # noqa: T201
+    return process.returncode == 0
+
+
+def _interrupt(*_: object) -> None:
+    """End the groups that run as Ctrl-C does, so that no lab outlives this process."""
+    for process in _PROCESSES:
+        process.send_signal(signal.SIGINT)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
-    """Print the files of one lane on one line, or the number of a sixth."""
-    lane, sixth, *revisions = sys.argv[1:]
-    if lane == "sixth":
+    """Run the groups of a sixth and of what changed, or print the number of a sixth."""
+    verb, sixth, *words = sys.argv[1:]
+    if verb == "sixth":
         print(sixth_of(int(sixth)))  # noqa: T201
         return
-    assert lane in LANES, f"a lane is one of {LANES}"
+    assert verb == "run", "the verbs are run and sixth"
+    end = words.index("--") if "--" in words else len(words)
+    revisions, arguments = words[:end], words[end + 1 :]
     changed = [path for revision in revisions for path in changed_since(revision)]
-    print(*selected(lane, sixth, changed))  # noqa: T201
+    groups = selected(sixth, changed)
+    count = sum(map(len, groups))
+    print(f"sixth {sixth} of 6: {count} files in {len(groups)} groups", flush=True)  # noqa: T201
+    signal.signal(signal.SIGTERM, _interrupt)
+    with ThreadPoolExecutor(GROUPS_AT_ONCE) as pool:
+        try:
+            passed = list(pool.map(lambda group: run(group, arguments), groups))
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+    sys.exit(not all(passed))
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ def files_with_marks() -> set[str]:
 
 
 def selected(sixth: str, changed: list[str]) -> list[str]:
-    return [file for lane in tiers.LANES for file in tiers.selected(lane, sixth, changed)]
+    return [file for group in tiers.selected(sixth, changed) for file in group]
 
 
-def test_every_file_with_tests_of_make_full_alone_is_in_exactly_one_lane_of_one_sixth():
-    counts = Counter(file for lanes in tiers.SIXTHS for files in lanes for file in files)
+def test_every_file_with_tests_of_make_full_alone_is_in_exactly_one_group_of_one_sixth():
+    counts = Counter(file for groups in tiers.SIXTHS for group in groups for file in group)
 
     assert counts == dict.fromkeys(files_with_marks(), 1)
     assert Counter(selected("all", [])) == counts
@@ -50,13 +50,5 @@ def test_what_a_change_touches_is_there_and_is_run_whatever_the_sixth(prefix: st
 def test_a_change_elsewhere_adds_nothing():
     changed = ["README.md", "exporter/offsetwatch/state/book.py"]
 
-    files = [file for lane in tiers.SIXTHS[1] for file in lane]
+    files = [file for group in tiers.SIXTHS[1] for file in group]
     assert sorted(selected("2", changed)) == sorted(files)
-
-
-def test_tests_on_the_lab_come_before_those_on_spark():
-    folders = [Path(file).parent.name for file in tiers.selected("2", "all", [])]
-
-    assert folders.index("history") > max(
-        number for number, name in enumerate(folders) if name == "real"
-    )
