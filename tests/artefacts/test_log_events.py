@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,10 +34,14 @@ def written(source: str) -> Iterator[tuple[str, frozenset[str]]]:
                 yield event, frozenset(field.arg for field in fields if field.arg is not None)
 
 
-EVENTS: dict[str, set[frozenset[str]]] = {}
-for _path in sorted(EXPORTER.rglob("*.py")):
-    for _event, _fields in written(_path.read_text(encoding="utf-8")):
-        EVENTS.setdefault(_event, set()).add(_fields)
+@cache
+def events() -> dict[str, set[frozenset[str]]]:
+    """Return the field sets of each event that the product writes."""
+    result: dict[str, set[frozenset[str]]] = {}
+    for path in sorted(EXPORTER.rglob("*.py")):
+        for event, fields in written(path.read_text(encoding="utf-8")):
+            result.setdefault(event, set()).add(fields)
+    return result
 
 
 def quoted(text: str) -> Iterator[tuple[str, frozenset[str]]]:
@@ -48,7 +53,7 @@ def quoted(text: str) -> Iterator[tuple[str, frozenset[str]]]:
 @every_runbook
 def test_an_event_of_the_log_is_written_with_the_fields_that_are_named(name: str) -> None:
     for event, fields in quoted(RUNBOOKS[name]):
-        assert any(fields <= there for there in EVENTS.get(event, ())), (event, fields)
+        assert any(fields <= there for there in events().get(event, ())), (event, fields)
 
 
 @every_runbook
@@ -63,7 +68,7 @@ def test_a_sentence_of_a_runbook_about_the_log_names_the_event_to_search_for(
 def test_some_runbooks_send_operators_to_the_log() -> None:
     sent = [name for name, text in RUNBOOKS.items() if LOG.search(text)]
     assert {"OffsetwatchNotificationsFailing", "OffsetwatchStateNotSaved"} <= set(sent)
-    assert {"tail_caught_up", "notification_failed"} <= EVENTS.keys()
+    assert {"tail_caught_up", "notification_failed"} <= events().keys()
 
 
 @pytest.mark.parametrize(
@@ -73,4 +78,4 @@ def test_some_runbooks_send_operators_to_the_log() -> None:
 )
 def test_what_is_not_written_would_be_noticed(text: str) -> None:
     ((event, fields),) = quoted(text)
-    assert not any(fields <= there for there in EVENTS.get(event, ()))
+    assert not any(fields <= there for there in events().get(event, ()))

@@ -69,7 +69,7 @@ def several(inputs: object) -> list[str]:
 def read(path: Path) -> Any:
     """The file."""
     try:
-        return yaml.safe_load(path.read_text())
+        return yaml.load(path.read_text(), yaml.CSafeLoader)
     except yaml.YAMLError as exc:
         raise ScriptError(f"{path}: {exc}") from exc
 
