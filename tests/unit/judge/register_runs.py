@@ -42,9 +42,7 @@ class Play:
     def evaluate(self) -> tuple[Finding, ...]:
         """The next one, with every input read a moment ago but those that are blind."""
         self.world.now += POLL_S
-        for view in self.world.snapshot().inputs:
-            if view.id not in self.blind and view.up:
-                self.world.reads(view.id)
+        self.world.reads_all(blind=self.blind)
         self.findings = self.register.found(self.snapshot())
         return self.findings
 

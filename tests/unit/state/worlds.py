@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from itertools import count
 
 from offsetwatch.decode.java.hash_map import build_connect_key
@@ -59,6 +60,7 @@ from offsetwatch.state.snapshot import (
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
+    TailView,
 )
 
 NOW = 1_800_000_000.0
@@ -307,7 +309,14 @@ class World:
 
     def reads(self, *inputs: InputId) -> None:
         """Each of them, now, and nothing new."""
-        tails = {view.id: view.tail for view in self.snapshot().inputs}
+        self._read(inputs, {view.id: view.tail for view in self.snapshot().inputs})
+
+    def reads_all(self, *, blind: Collection[InputId] = ()) -> None:
+        """Each input that is up and not blind, now, and nothing new."""
+        tails = {view.id: view.tail for view in self.snapshot().inputs if view.up}
+        self._read([input_id for input_id in tails if input_id not in blind], tails)
+
+    def _read(self, inputs: Iterable[InputId], tails: Mapping[InputId, TailView | None]) -> None:
         for input_id in inputs:
             tail = tails.get(input_id)
             if tail is not None and tail.caught_up:

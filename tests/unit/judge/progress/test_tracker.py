@@ -49,9 +49,7 @@ class TrackedWorld:
     def track(self, times: int = 1) -> None:
         for _ in range(times):
             self.world.now += FLUSH_S
-            for view in self.world.snapshot().inputs:
-                if view.up:
-                    self.world.reads(view.id)
+            self.world.reads_all()
             self.judgements = self.progress.judgements(self.world.snapshot())
 
     def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
@@ -118,9 +116,7 @@ def test_what_commits_within_its_patience_is_never_stuck_whatever_its_workers_cl
         committed = max(70, second - (second - 70) % 170)
         world.ends(second + 1000)
         world.probed(committed + 1, FirstRecord(committed + 1, began - 1000))  # a backlog
-        for view in world.snapshot().inputs:
-            if view.up:
-                world.reads(view.id)
+        world.reads_all()
         watch.judgements = watch.progress.judgements(world.snapshot())
         if second > 300:
             verdicts.add(watch.verdict("mm2").verdict)

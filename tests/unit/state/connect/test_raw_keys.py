@@ -274,7 +274,7 @@ def commit(world, raw_key: bytes, *positions: int | None):
         world.now += 60
         offset = None if position is None else {"position": position}
         world.commit("files", PARTITION, offset, raw_key=raw_key)
-        world.reads(*(view.id for view in world.snapshot().inputs))
+        world.reads_all()
     return only(world)
 
 
