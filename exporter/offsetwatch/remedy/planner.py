@@ -178,7 +178,8 @@ class Planner:
         finally:
             if config is None:
                 self._locator.forget_config(key)
-        run = queries.find_worst_run(self._snapshot(), key)  # it may have failed during the read
+        # It may have failed during the read.
+        run = queries.find_longest_run_of(self._snapshot(), key)
         if run is not None:
             self._locator.observe_config(key, config, run)
         return True

@@ -105,7 +105,7 @@ class FactsCollector:
             return
         open_keys = self._fleet.incidents
         self._lags = {key: lags for key, lags in self._lags.items() if key in open_keys}
-        self._lags[incident.key] = queries.collect_lags(self._snapshot(), incident.connector_key)
+        self._lags[incident.key] = dict(queries.list_lags(self._snapshot(), incident.connector_key))
 
     def now(self, connect: str, connector: str) -> LiveConnectorState:
         """Read a connector's state, configuration and offsets from Connect."""
@@ -269,13 +269,13 @@ class FactsCollector:
         set back is no growth.
         """
         assert case.incident is not None
-        lags, location = queries.collect_lags(snapshot, case.key), identified.record
-        first = self._lags.setdefault(case.incident.key, {})
-        for key in (TopicPartition(location.topic, location.partition), identified.frm.partition):
-            if key in lags:
-                if key not in first or first[key].position != lags[key].position:
-                    first[key] = lags[key]
-                return lags[key].lag > first[key].lag
+        first, location = self._lags.setdefault(case.incident.key, {}), identified.record
+        names = (TopicPartition(location.topic, location.partition), identified.frm.partition)
+        for partition, known in queries.list_lags(snapshot, case.key):
+            if partition in names:
+                if partition not in first or first[partition].position != known.position:
+                    first[partition] = known
+                return known.lag > first[partition].lag
         return False
 
     # --- of the connector ------------------------------------------------------------------------

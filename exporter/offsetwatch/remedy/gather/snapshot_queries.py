@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from offsetwatch.remedy.gather.live_queries import RestConnectorState
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
-from offsetwatch.remedy.model.incidents import Incident
+from offsetwatch.remedy.model.incidents import Incident, find_longest_run
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
@@ -371,10 +371,10 @@ def is_label_of(label: str, topic: str, partition: int) -> bool:
     )
 
 
-def find_worst_run(snapshot: Snapshot, key: ConnectorKey) -> FailureRun | None:
+def find_longest_run_of(snapshot: Snapshot, key: ConnectorKey) -> FailureRun | None:
     """Return the connector's longest run of failures; None if there is none."""
-    own = (run for run in snapshot.failure_runs if (run.connect_cluster, run.connector) == key)
-    return max(own, key=lambda run: run.count, default=None)
+    runs = snapshot.failure_runs
+    return find_longest_run(run for run in runs if (run.connect_cluster, run.connector) == key)
 
 
 class PartitionLag(NamedTuple):
@@ -384,23 +384,23 @@ class PartitionLag(NamedTuple):
     lag: int
 
 
-def collect_lags(snapshot: Snapshot, key: ConnectorKey) -> dict[TopicPartition | str, PartitionLag]:
-    """Return the known lags of a connector's partitions; those of a source by their identity."""
+def list_lags(
+    snapshot: Snapshot, key: ConnectorKey
+) -> Iterator[tuple[TopicPartition | str, PartitionLag]]:
+    """Yield the known lags of a connector's partitions; those of a source by their identity."""
     index = snapshot.index
-    lags: dict[TopicPartition | str, PartitionLag] = {}
     for sink in index.sink_partitions.get(key, ()):
         if sink.lag is not None:
             partition = TopicPartition(sink.topic, sink.partition)
-            lags[partition] = PartitionLag(sink.committed, sink.lag)
+            yield partition, PartitionLag(sink.committed, sink.lag)
     for mirror in index.mirror_partitions.get(key, ()):
         if mirror.lag is not None:
             partition = TopicPartition(mirror.topic, mirror.partition)
-            lags[partition] = PartitionLag(mirror.lag_position, mirror.lag)
+            yield partition, PartitionLag(mirror.lag_position, mirror.lag)
     for source in index.source_partitions.get(key, ()):
         end = index.source_ends.get((*key, source.identity))
         if end is not None and end.lag is not None:
-            lags[source.identity] = PartitionLag(end.position, end.lag)
-    return lags
+            yield source.identity, PartitionLag(end.position, end.lag)
 
 
 def count_unread_records(

@@ -8,6 +8,7 @@ has got past it.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -58,7 +59,12 @@ class Incident:
     @property
     def worst(self) -> FailureRun | None:
         """Return the longest run of failures; None if there is none."""
-        return max(self.runs, key=lambda run: run.count, default=None)
+        return find_longest_run(self.runs)
+
+
+def find_longest_run(runs: Iterable[FailureRun]) -> FailureRun | None:
+    """Return the run with the most failures; None if there is none."""
+    return max(runs, key=lambda run: run.count, default=None)
 
 
 def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ...]:
@@ -89,7 +95,8 @@ def _build_failure_incident(runs: tuple[FailureRun, ...], view: ConnectorView) -
     for a while.
     """
     tasks = any(task.state == "failed" for task in view.tasks)
-    worst = max(runs, key=lambda run: run.count)
+    worst = find_longest_run(runs)
+    assert worst is not None
     since = min(run.first_at for run in runs)
     finding = FindingName.TASK_FAILED if worst.task is not None else FindingName.CONNECTOR_FAILED
     return Incident(
