@@ -122,7 +122,7 @@ def collect_unread_clusters(
     """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
     silent = silent or {}
     missing: dict[ClusterName, dict[str, UnreadInput]] = {cluster: {} for cluster in silent}
-    unread_inputs = (*(_parse_waiting_line(text) for text in waiting_for), *inputs)
+    unread_inputs = (*(parse_waiting_line(text) for text in waiting_for), *inputs)
     clusters = [find_input_clusters(each.kind, each.input, config) for each in unread_inputs]
     failing = {*silent, *(cluster for cluster, *others in clusters if not others)}
     for unread_input, candidates in zip(unread_inputs, clusters, strict=True):
@@ -173,18 +173,12 @@ def _build_unread_cluster(
     )
 
 
-def find_awaited_clusters(text: str, config: Config) -> frozenset[ClusterName]:
-    """Return the clusters that must answer before a line of `waiting_for` disappears."""
-    unread_input = _parse_waiting_line(text)
+def find_awaited_clusters(unread_input: UnreadInput, config: Config) -> frozenset[ClusterName]:
+    """Return the clusters that must answer before an input is no longer waited for."""
     return frozenset(find_input_clusters(unread_input.kind, unread_input.input, config))
 
 
-def is_failing_line(text: str) -> bool:
-    """Return whether a line of `waiting_for` names an error."""
-    return _parse_waiting_line(text).last_error is not None
-
-
-def _parse_waiting_line(text: str) -> UnreadInput:
+def parse_waiting_line(text: str) -> UnreadInput:
     """Return the input of a line `KIND INPUT: waiting for WHAT (ERROR)` of state/readiness.py."""
     head, _, said = text.partition(": waiting for ")
     kind, _, name = head.partition(" ")

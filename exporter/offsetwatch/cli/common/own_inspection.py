@@ -24,7 +24,7 @@ from offsetwatch.cli.common.document_source import (
     UnreadCluster,
     collect_unread_clusters,
     find_awaited_clusters,
-    is_failing_line,
+    parse_waiting_line,
 )
 from offsetwatch.cli.common.light_imports import block_drawing_imports
 from offsetwatch.cli.common.options import add_config_option
@@ -371,16 +371,15 @@ def _is_wait_over(
     for a silent cluster, READING_S if one of a cluster that answers has not failed, and QUIET_S
     otherwise.
     """
-    waiting = [find_awaited_clusters(text, config) for text in snapshot.waiting_for]
-    unanswered = (
-        snapshot.at and waiting and all(not silent.keys().isdisjoint(names) for names in waiting)
-    )
-    if unanswered:
+    waiting = [parse_waiting_line(text) for text in snapshot.waiting_for]
+    answered = [
+        unread_input
+        for unread_input in waiting
+        if silent.keys().isdisjoint(find_awaited_clusters(unread_input, config))
+    ]
+    if snapshot.at and waiting and not answered:
         return quiet_s >= UNANSWERED_TIMEOUT_S
-    reading = any(
-        silent.keys().isdisjoint(names) and not is_failing_line(text)
-        for text, names in zip(snapshot.waiting_for, waiting, strict=True)
-    )
+    reading = any(unread_input.last_error is None for unread_input in answered)
     return quiet_s >= (READING_S if reading else QUIET_S)
 
 
@@ -401,7 +400,8 @@ def _is_complete(
     """Return whether the only missing inputs are of silent clusters that are not needed."""
     if snapshot.ready or needed_by is None or not snapshot.at:
         return snapshot.ready
-    awaited = [find_awaited_clusters(text, config) & {*silent} for text in snapshot.waiting_for]
+    waiting = map(parse_waiting_line, snapshot.waiting_for)
+    awaited = [find_awaited_clusters(unread_input, config) & {*silent} for unread_input in waiting]
     needed = _find_needed_clusters(snapshot, config, needed_by)
     return all(clusters and clusters.isdisjoint(needed) for clusters in awaited)
 
