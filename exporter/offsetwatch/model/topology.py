@@ -128,10 +128,9 @@ class TopicRouter:
 # Instead of the routers of a configuration that is too old to tell where copies go.
 UNKNOWN_ROUTER: Final = TopicRouter("unknown")
 
-FlowKey = tuple[str, str, str]  # Connect cluster, source alias, target alias
-ConnectorFlowKey = tuple[
-    str, str, str, str
-]  # Connect cluster, connector, source alias, target alias
+# Connect cluster, then the connector in the second, source alias, target alias.
+FlowKey = tuple[str, str, str]
+ConnectorFlowKey = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
