@@ -59,7 +59,7 @@ def acquire_file_lock(handle: TextIO, since: str) -> str | None:
     handle.truncate(0)
     handle.write(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
     handle.flush()
-    os.fsync(handle.fileno())  # else a network file system may show it to nobody yet
+    os.fsync(handle.fileno())  # else a network file system may not show it to others yet
     return None
 
 

@@ -150,7 +150,7 @@ class Daemon:
         """Request a reload of the file; the Future returns its mistakes. Thread-safe."""
         future: Future[Mistakes] = Future()
         self._reload_requests.put(future)
-        if self._stop.is_set():  # then nobody takes it out any more
+        if self._stop.is_set():  # then it is never taken out again
             self._refuse_reloads()
         return future
 

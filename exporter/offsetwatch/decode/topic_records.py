@@ -66,7 +66,7 @@ _KINDS: Final[dict[type[object], str]] = {
 def decode_record(
     role: TopicKind, key: bytes | None, value: bytes | None
 ) -> DecodedRecord | Undecodable:
-    """Decode a record of a topic of this role."""
+    """Return what a record of a topic of this role says; Undecodable for a malformed one."""
     return _DECODERS_BY_ROLE[role](key, value)
 
 

@@ -84,7 +84,7 @@ def poll_probes(
     `open_reader(committed)` may raise, too.
     """
     began = clock.now()
-    # As long as these are the same objects nobody can want anything; there may be 100,000 views.
+    # As long as these are the same objects nothing can be requested; there may be 100,000 views.
     made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
     if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
         return ()

@@ -109,7 +109,7 @@ class RecordWiseTopicReader(TopicReader):
 
 
 class SourceOffsetsTopicReader(TopicReader):
-    """Reader of an offsets topic."""
+    """Reader of an offsets topic; of several records of a raw key a batch has only the last."""
 
     def __init__(self) -> None:
         super().__init__()

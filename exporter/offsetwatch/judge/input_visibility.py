@@ -398,7 +398,7 @@ def compute_discovery_deadline(
         return None
     if flow.refresh_s is None:
         return view.unassigned_since
-    # It makes the partition downstream, and then its tasks anew.
+    # It makes the partition downstream, and then its tasks again.
     return view.unassigned_since + flow.refresh_s + REFRESH_INTERVALS * interval_s
 
 

@@ -27,7 +27,7 @@ _UNPRINTED_UNITS: Final = frozenset({OFFSET, TIME, None})  # the value alone say
 
 
 class EvidenceItem(msgspec.Struct, frozen=True, gc=False):
-    """One named value.
+    """Named value of a finding or a judgement.
 
     value   a number with its unit, a moment in RFC 3339 (unit `time`), or words (no unit); None if
             there is none
@@ -57,12 +57,12 @@ def format_item(item: EvidenceItem) -> str:
     return f"{item.name}: {format_value(item)}"
 
 
-# In one document: nobody reads more. The most severe and oldest are listed, the others counted.
+# In one document. The most severe and oldest are listed, the others counted.
 FINDINGS_MAX: Final = 500
 
 
 class Verdict(StrEnum):
-    """How a source partition, a connector or a flow makes progress.
+    """Progress of a source partition, a connector or a flow.
 
     ok         it advances, or has just done all of its work
     idle       no work waits, and a second signal confirms it: the log end does not advance
@@ -91,7 +91,7 @@ class Verdict(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a verdict is of."""
+    """Kind of subject of a verdict."""
 
     PARTITION = "partition"
     CONNECTOR = "connector"
@@ -119,7 +119,7 @@ class Judgement:
 
 
 class Severity(StrEnum):
-    """How much it matters: somebody must act now, soon, or merely know."""
+    """Urgency: an operator must act now, must act soon, or should know."""
 
     CRITICAL = "critical"
     WARNING = "warning"
@@ -226,13 +226,13 @@ class ProposedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong now.
+    """Problem that exists now.
 
     connector  None for what is wrong with a whole Connect cluster, a topic or an input
     subject    which part: a topic-partition, a group, a topic, an input; "" for the connector
     summary    one sentence for a person who has just been woken; it begins with the connector,
                flow, topic or cluster
-    since      when it was first found without being mended in between
+    since      when it was first found without being resolved in between
     explains   findings of the same connector that are so as well and are not listed beside it
     next_command   the command that a person runs next
     runbook_url    absolute; None where the configuration does not say where runbooks are
@@ -254,5 +254,5 @@ class Finding:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What makes it the same finding at another moment."""
+        """Return the key by which it is the same finding at another moment."""
         return (self.name.value, self.connect_cluster, self.connector or "", self.subject)

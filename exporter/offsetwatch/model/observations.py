@@ -82,7 +82,7 @@ class LogEndsRead:
     partitions: Mapping[str, int] = field(default_factory=dict)
 
 
-# Who follows a partition: Connect cluster, connector, and the partition as it knows it (a sink's
+# Follower of a partition: Connect cluster, connector, and the partition as it knows it (a sink's
 # without a source alias).
 Follower = tuple[str, str, MirrorPartition | TopicPartition]
 

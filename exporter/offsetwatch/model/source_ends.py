@@ -205,7 +205,7 @@ class SourceEndSample(msgspec.Struct, frozen=True):
 
 
 class SourceEndRequest(msgspec.Struct, frozen=True):
-    """What a source is asked for beside its own end: columns of tables, or files."""
+    """Query to a source beside that for its own end: columns of tables, or files."""
 
     source: str
     columns: tuple[ColumnQuery, ...] = ()

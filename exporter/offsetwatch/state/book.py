@@ -198,7 +198,7 @@ class Book:
     # --- taking in -------------------------------------------------------------------------------
 
     def apply(self, observation: Observation, now: float) -> None:
-        """Apply one observation."""
+        """Apply an observation that arrived at `now`; a discovery rebuilds the topology."""
         handler = self._handlers.get(type(observation))
         assert handler is not None, observation
         handler(observation, now)

@@ -35,7 +35,7 @@ REPLICATION_MIN: Final = 3  # Connect's and MM2's own default; fewer brokers can
 SINGLE_PARTITION: Final = frozenset({InternalTopicRole.CONFIG, InternalTopicRole.OFFSET_SYNCS})
 
 # A worker reads its topics whole before it starts; so does every GET of offsets under exactly-once.
-# A million records take it some ten seconds: below that nobody waits, whatever they hold.
+# A million records take it some ten seconds: below that no start is slow, whatever they hold.
 LONG_TOPIC_RECORDS_MIN: Final = 1_000_000
 # Above it, length is only wrong if most of it is superseded: compaction then lags (it never touches
 # the active segment, which by default stays active for a week or a GiB). Under a hundred records

@@ -28,7 +28,7 @@ from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import ValidationFacts
 
-LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as somebody waits for it
+LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as the operator waits for it
 READS_S_MAX: Final = 30.0  # of single records, one for each partition
 
 

@@ -1,4 +1,4 @@
-"""What `explain` prints of remediation: as of the daemon's journal, and as of now.
+"""Remediation in `explain`: as of the daemon's journal, and as of now.
 
 The journal has incidents, plans and the last answers of the guards. A preview asks the clusters
 for the plan as of now and every guard's answer. The process has only just started: what takes two
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class RemediationReport(NamedTuple):
-    """What is known of a connector's remediation.
+    """Known remediation of a connector.
 
     journal     as of the daemon's journal; None if there is none
     previews    as of now; none if the clusters were not inspected

@@ -36,7 +36,7 @@ OperatorService = RemediationService | RemoteRemediationService
 
 TOKEN_VARIABLE: Final = "OFFSETWATCH_TOKEN"  # noqa: S105 - a name
 _LOGIN_UID_FILE: Final = Path("/proc/self/loginuid")
-_NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in
+_NO_LOGIN_UID: Final = 2**32 - 1  # where no user has logged in
 
 
 @dataclass(frozen=True, slots=True)

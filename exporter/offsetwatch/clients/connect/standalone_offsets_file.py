@@ -20,7 +20,7 @@ from offsetwatch.errors import AccessDenied, MalformedResponse, NotFound, Target
 from offsetwatch.model.offsets import Undecodable
 
 _ATTEMPTS_MAX: Final = 20
-_PAUSE_S: Final = 0.05  # a worker truncates its file and writes it anew within some milliseconds
+_PAUSE_S: Final = 0.05  # a worker truncates its file and rewrites it within some milliseconds
 _CONNECT_TIMEOUT_S: Final = 2.0
 _STANDALONE_CLASS: Final = b"ConnectStandalone"
 _PROC: Final = Path("/proc")

@@ -1,4 +1,4 @@
-"""What the readers of databases have in common: time limits, secrets, and libraries of extras.
+"""Settings that all readers of databases share: time limits, secrets, libraries of extras.
 
 No error repeats a password, or a part of an address that may be one.
 """

@@ -488,7 +488,7 @@ class TailReader:
             records: list[ck.Message] = [] if first is None else [first]
             if records and records_max > 1:
                 records += self._consumer.consume(records_max - 1, CONSUME_WAIT_S)
-        # Of a group that nobody joins: that we may not see it keeps no record from us.
+        # Of a group without members: that we may not see it keeps no record from us.
         messages = [
             message
             for message in records

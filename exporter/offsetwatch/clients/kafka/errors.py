@@ -283,7 +283,7 @@ class ConnectionErrors(logging.Handler):
 
     def add(self, error: ck.KafkaError) -> None:
         """Add an error that belongs to no request."""
-        if error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group nobody joins
+        if error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group without members
             self._errors.append((time.monotonic(), error))
 
     def pop(self, target: str) -> ClientError | None:

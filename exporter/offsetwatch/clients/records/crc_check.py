@@ -36,7 +36,7 @@ _CHILD_CODE: Final = (
     "from offsetwatch.clients.records.crc_check import main; main(request)"
 )
 _EXIT_FINE, _EXIT_BAD, _EXIT_ABANDONED = 0, 3, 4  # 1 and 2 are Python's own
-_CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
+_CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by an operator
 _BAD_BATCH_CODES: Final = {
     ck.KafkaError._BAD_MSG,  # noqa: SLF001 - librdkafka's local codes are spelt like this
     ck.KafkaError._BAD_COMPRESSION,  # noqa: SLF001
@@ -175,7 +175,7 @@ def _format_hook_name(hook: Any) -> str:
 
 def main(request: dict[str, Any]) -> None:
     """Read the requested range in the child; print a line for each offset reached."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # records are nobody's business
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # records are not printed
     settings = {
         **request["settings"],
         "check.crcs": True,

@@ -55,7 +55,7 @@ class AutoRuleConfig(ConfigSection):
 
 
 class RepeatedFailureConfig(ConfigSection):
-    """How often the same failure at the same position makes it more than an accident."""
+    """Limits above which the same failure at the same position is more than an accident."""
 
     failures: int = Field(default=3, ge=2)
     """Failures of the same kind at the same position."""
@@ -67,8 +67,8 @@ class RepeatedFailureConfig(ConfigSection):
 
 
 class SkipBudgetsConfig(ConfigSection):
-    """How many records may be skipped, other than by an operator's own plan. Beyond a
-    limit the breaker opens: an operator has to inspect the connector.
+    """Limits of skipped records, other than by an operator's own plan. Beyond a limit the breaker
+    opens: an operator has to inspect the connector.
     """
 
     connector_hour: int = Field(default=3, ge=0)
@@ -84,7 +84,7 @@ class SkipBudgetsConfig(ConfigSection):
 
 
 class BlastRadiusConfig(ConfigSection):
-    """How many connectors may be in remediation at once; one that waits for a person is."""
+    """Limits of connectors in remediation at once; one that waits for an operator counts."""
 
     per_connect: int = Field(default=1, ge=1)
     """In one Connect cluster: a stop and a resume each cost it a rebalance."""
@@ -106,7 +106,7 @@ class MaintenanceWindowConfig(ConfigSection):
 
 
 class MaintenanceConfig(ConfigSection):
-    """When nothing is planned or begun. What has begun by then is finished."""
+    """Windows in which nothing is planned or begun. A plan that has begun by then is finished."""
 
     deny: list[MaintenanceWindowConfig] = Field(default_factory=list)
     """Windows in which no plan begins. They win over only_in."""
@@ -115,7 +115,7 @@ class MaintenanceConfig(ConfigSection):
 
 
 class QuarantineConfig(ConfigSection):
-    """Where a record is copied to before it is skipped: a topic, or files under state_dir. What is
+    """Copies of records that are skipped: in a topic, or in files under state_dir. A record that is
     too large for the topic becomes a file.
     """
 
@@ -156,7 +156,7 @@ class KafkaJournal(ConfigSection):
 
 
 class RemedyConfig(ConfigSection):
-    """What may be done about what is found, and by whom it has to be approved."""
+    """Actions that findings may lead to, and the approvals that they need."""
 
     mode: Literal["observe", "propose", "auto"] = "observe"
     """observe reports what would be done, propose waits for an approval, auto acts without one

@@ -135,7 +135,7 @@ class Kafka(ConfigSection):
 
 
 class Auth(ConfigSection):
-    """How servers know us: username and password, or a bearer token."""
+    """Credentials for a server: username and password, or a bearer token."""
 
     username: str | None = None
     """HTTP basic authentication."""
@@ -165,8 +165,8 @@ class Tls(ConfigSection):
 
 
 class OwnAccess(ConfigSection):
-    """How commands on this machine (healthcheck, status, explain) are known at `listen`, where
-    web_config_file asks for something.
+    """Credentials of commands on this machine (healthcheck, status, explain) at `listen`, where
+    web_config_file requires some.
     """
 
     auth: Auth | None = Field(default=None, repr=False)
@@ -177,7 +177,7 @@ class OwnAccess(ConfigSection):
 
 
 class Poll(ConfigSection):
-    """How often the Connect REST API is asked."""
+    """Intervals of requests to the Connect REST API."""
 
     state_s: Duration = Field(default=10.0, ge=1.0)
     """Interval of states of connectors and tasks; a worker answers them from memory."""
@@ -268,7 +268,7 @@ class Connect(ConfigSection):
 
 
 class OffsetSyncs(ConfigSection):
-    """Where MirrorMaker 2 writes the offset syncs of a flow."""
+    """Topic to which MirrorMaker 2 writes the offset syncs of a flow."""
 
     kafka: Name
     """A name under kafka: the cluster of the topic; MirrorMaker's default is the upstream

@@ -105,7 +105,7 @@ def parse_transforms(config: Mapping[str, object]) -> Transforms:
         for alias in aliases
         if alias
     )
-    # What nobody here knows may do anything.
+    # A transform that is not known may do anything.
     converter = trim_blanks(str(config.get("header.converter") or "the worker's"))
     return Transforms(
         names=names,

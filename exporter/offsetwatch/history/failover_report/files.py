@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
         pa.field("connect_cluster", pa.string(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
         pa.field("target", pa.string(), nullable=False),
-        pa.field("group_id", pa.string()),  # null: the partition alone, whoever reads it
+        pa.field("group_id", pa.string()),  # null: the partition alone, of no group
         pa.field("topic", pa.string(), nullable=False),
         pa.field("remote_topic", pa.string(), nullable=False),
         pa.field("partition", pa.int32(), nullable=False),

@@ -197,7 +197,7 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
 
 
 def render_page(report: Report) -> str:
-    """Return the page."""
+    """Return the report as an HTML page that needs no other file."""
     title = f"Failover {report.source} → {report.target}"
     drawn = sorted(
         report.groups,

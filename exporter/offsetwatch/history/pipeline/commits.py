@@ -98,7 +98,7 @@ def create(base: Path, table: Table) -> None:
     with _translate_errors(f"creating {table.path}"):
         if not DeltaTable.is_deltatable(str(table.at(base))):
             if next(table.at(base).rglob("*.parquet"), None) is not None:
-                # A new table over them would make them nobody's, and vacuum deletes those.
+                # A new table over them would leave them unreferenced, and vacuum deletes those.
                 raise HistoryError(
                     f"{table.path} holds files and has no log (_delta_log) any more: bring that "
                     "back, or move the folder away"

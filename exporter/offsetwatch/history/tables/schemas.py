@@ -439,7 +439,7 @@ OPS_GAPS = Table(
     columns=(
         *_LOG_COLUMNS,
         TableColumn("from_offset", "BIGINT", required=True),
-        # the first that is not missing; null where nobody knows
+        # the first that is not missing; null: not known
         TableColumn("to_offset", "BIGINT"),
         TableColumn("reason", "STRING", required=True),
         TableColumn("at", "TIMESTAMP", required=True),  # when it was noticed

@@ -1,4 +1,4 @@
-"""What is wrong now and since when: findings, and what rules remember from one tick to the next.
+"""Findings: problems that exist now, since when, and the state of rules between ticks.
 
 In: a judged snapshot. Out: findings with subject, evidence, since, and the command to run next. A
 finding whose input cannot be read stays, marked with when it was last seen.

@@ -421,7 +421,7 @@ class _FindingsState(msgspec.Struct, frozen=True, rename={"entries": "kept"}):
 
 
 class FindingsRegister:
-    """Register of findings."""
+    """Findings from their first evaluation until evidence ends them, with the state of rules."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings

@@ -353,7 +353,7 @@ def _describe_state(state: str) -> str:
     return "has failed" if state == "failed" else f"is {state}"
 
 
-# Whoever was not seen for a day begins anew: what it was is no use to anybody by then.
+# A partition that was not shown for a day starts without a history: its rates are outdated.
 HIDDEN_RETENTION_S: Final = 86_400.0
 
 

@@ -101,7 +101,7 @@ class JudgingPass:
 
 @dataclass(slots=True)
 class PassSchedule:
-    """When passes are due: over all partitions, and over those in trouble."""
+    """Times of the next passes: over all partitions, and over those in trouble."""
 
     full_w: float = 0.0
     partial_w: float = 0.0
@@ -477,7 +477,7 @@ class ProgressTracker:
         patience_s = self._settings.patience_s
         if track.unavailable is None and track.rests is not None:
             rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
-            assert rests is not None  # a law of its own for each of the two
+            assert rests is not None  # each of the two has a rule of its own
             return rests
         if (
             track.unavailable is None

@@ -132,7 +132,7 @@ class VerdictCase(NamedTuple):
 
     @property
     def stuck_s(self) -> float | None:
-        """How long something waits that can be read, and nothing moves; None if not for long."""
+        """Return how long readable work has waited without a move; None if not for long."""
         if self.waiting_s is None or not self.sure:
             return None
         stuck_s = min(self.waiting_s, self.still_s)
@@ -140,7 +140,7 @@ class VerdictCase(NamedTuple):
 
     @property
     def late_s(self) -> float:
-        """After this long without a move it is late, by its own rhythm."""
+        """Return the time without a move after which it is late, by its usual interval of moves."""
         return max(self.patience_s, LATE_GAP_FACTOR * self.move_interval_s)
 
 
@@ -515,7 +515,7 @@ RULE_TEXTS: Final = {
 
 
 def decide_verdict(case: VerdictCase) -> Decision | None:
-    """The first law that speaks; None where the verdict stays what it was."""
+    """Return the decision of the first rule that matches; None: the verdict does not change."""
     for number, verdict, predicate in RULES_WITH_LOG_END if case.headed else RULES_WITHOUT_LOG_END:
         reason = predicate(case)
         if reason is not None:
@@ -524,6 +524,6 @@ def decide_verdict(case: VerdictCase) -> Decision | None:
 
 
 def find_worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
-    """Of a connector or a flow: the worst of its partitions; unknown without any."""
+    """Return the worst of the verdicts of partitions; UNKNOWN without any."""
     distinct = frozenset(verdicts)
     return next((verdict for verdict in WORST_FIRST if verdict in distinct), Verdict.UNKNOWN)

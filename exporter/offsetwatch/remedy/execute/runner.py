@@ -390,7 +390,7 @@ class Runner:
     def _say(self, said: str) -> None:
         if said and said != self._reported:
             self._reported = said
-            with suppress(OSError):  # nobody listens any more: no reason to stop half way
+            with suppress(OSError):  # the output is closed: no reason to stop half way
                 self._report(said)
 
     def _result(self, progress: PlanProgress, cut_off: str | None = None) -> PlanResult:

@@ -54,7 +54,7 @@ OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
 OFFSETS_SINCE: Final = (3, 5)  # KIP-875: offsets that can be read
 ALTER_OFFSETS_SINCE: Final = (3, 6)  # and altered
 READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst
-IDLE_S: Final = 30.0  # then connections that nobody needed are given back
+IDLE_S: Final = 30.0  # then unused connections are closed
 
 
 P = ParamSpec("P")

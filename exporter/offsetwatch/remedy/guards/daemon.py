@@ -15,7 +15,7 @@ from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 
-CLOCK_SKEW_S: Final = 30.0  # NTP keeps milliseconds; what is off by this much is not kept at all
+CLOCK_SKEW_S: Final = 30.0  # NTP keeps milliseconds: this much is no clock under NTP
 DISK_FREE_BYTES: Final = 100 * 1024 * 1024  # a plan writes kilobytes; a disk this full is filling
 APPROVED_TTL_S: Final = 600.0  # who approves expects it to happen now
 

@@ -18,11 +18,11 @@ from offsetwatch.remedy.model.policy import Policy
 SILENT_S: Final = 900.0  # of what never fails: a topic without traffic looks the same for a while
 SIGNALS_MIN: Final = 3
 SIMILAR_FAILURES_MAX: Final = 2  # one other may fail by chance within the same ten minutes
-RESTARTS_MAX: Final = 2  # each delivers a batch again; what two do not mend a third does not
+RESTARTS_MAX: Final = 2  # each delivers a batch again; a passing fault is over by the second
 RESTART_BACKOFF_S: Final = 300.0
 # What came again at the same position comes again: of a record, or of no known kind.
 RECURRING_KINDS: Final = frozenset({*SKIPPABLE, "unknown", ""})
-HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # nothing of these changes by trying again
+HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # a restart reads the same record again
 
 
 def observed(*, findings: frozenset[str]) -> GuardReply:

@@ -24,7 +24,7 @@ from offsetwatch.remedy.model.policy import (
 from offsetwatch.remedy.model.service_api import Breaker
 
 PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
-RECORDS_PER_PLAN: Final = 1  # a plan that skips two has to be right twice
+RECORDS_PER_PLAN: Final = 1  # a second record needs evidence of its own, and so a plan of its own
 TASKS_MAX: Final = 8
 PARTITIONS_MAX: Final = 64
 

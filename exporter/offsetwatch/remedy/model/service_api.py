@@ -17,7 +17,7 @@ from offsetwatch.remedy.model.plan import PartitionOffset, Plan, PlanStatus
 
 
 class Wish(StrEnum):
-    """What a person may ask for; the same words as the actions of a plan."""
+    """Actions that an operator may request; the same words as in a plan."""
 
     RESTART_FAILED = "restart_failed"
     STOP = "stop"
@@ -26,7 +26,7 @@ class Wish(StrEnum):
 
 
 class Mode(StrEnum):
-    """How far remedy goes by itself: it looks, it proposes, it acts where that is allowed."""
+    """Limit of remediation without an operator: report, propose, or act where that is allowed."""
 
     OBSERVE = "observe"
     PROPOSE = "propose"

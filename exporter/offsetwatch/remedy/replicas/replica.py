@@ -46,7 +46,7 @@ from offsetwatch.remedy.replicas.topic_copy import (
 )
 
 THREAD_NAME: Final = "journal-replica"
-RETRY_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen
+RETRY_S: Final = 5.0  # after an error: meanwhile another replica may be elected
 NOTIFY_S: Final = 5.0
 UNFIT_TOPIC_RETRY_S: Final = 30.0  # after a topic that is not fit
 CREATE_HINT: Final = "`offsetwatch journal create --config F` makes it"

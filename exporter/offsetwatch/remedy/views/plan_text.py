@@ -103,7 +103,7 @@ _ANSWER_TEXTS = {
 
 
 def describe_wait(said: str) -> str:
-    """Describe a wait."""
+    """Return the line about a wait for people; "" if it is over."""
     return f"waiting: {said}" if said else ""
 
 

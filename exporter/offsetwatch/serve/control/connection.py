@@ -35,7 +35,7 @@ class ControlHttpAnswer:
 
 
 def build_answer(document: Any, status: int = 200, *headers: tuple[str, str]) -> ControlHttpAnswer:
-    """Build the answer with this document."""
+    """Build an answer whose body is the document as JSON, with a newline."""
     return ControlHttpAnswer(status, documents.encode(document) + b"\n", headers)
 
 

@@ -144,7 +144,7 @@ Fields = Annotated[
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One body; an unknown key is a mistake."""
+    """Base of bodies; an unknown key is a mistake."""
 
 
 class WantPlan(_Body, frozen=True):
@@ -232,7 +232,7 @@ def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
 
 
 def _build_pair(partition: Any, offset: Any) -> PartitionOffset:
-    """One partition with one offset or none, as strict as what is known of its kind."""
+    """Return a partition with its offset or none, checked as far as its kind is known."""
     expected: dict[str, Any] = {}
     if _RECORDLESS_KEYS & partition.keys():
         raise MalformedRequest(
@@ -283,7 +283,7 @@ def _check_partition_number(value: object) -> str | None:
 
 
 def _check_offset_number(value: object) -> str | None:
-    # The last number of all is nobody's position: there is no record after it.
+    # The largest number is no position: there is no record after it.
     return _check_number(value, _NUMBERS_MAX - 1)
 
 

@@ -67,7 +67,7 @@ def _build_examples(names: type[StrEnum]) -> msgspec.Meta:
 
 
 class FindingRow(msgspec.Struct, frozen=True):
-    """One finding as a document has it. Names that a newer daemon adds are read as texts."""
+    """A finding in a document. Names that a newer daemon adds are read as texts."""
 
     name: Annotated[str, _build_examples(FindingName)]
     severity: Annotated[str, _build_examples(Severity)]
@@ -83,7 +83,7 @@ class FindingRow(msgspec.Struct, frozen=True):
 
 
 class JudgementRow(msgspec.Struct, frozen=True):
-    """One judgement as a document has it, with names as in FindingRow."""
+    """A judgement in a document, with names as in FindingRow."""
 
     scope: Annotated[str, _build_examples(Scope)]
     connect_cluster: str
@@ -97,7 +97,7 @@ class JudgementRow(msgspec.Struct, frozen=True):
 
 
 class FindingReference(msgspec.Struct, frozen=True):
-    """What identifies a finding."""
+    """Identity of a finding."""
 
     name: str
     connect_cluster: str

@@ -36,7 +36,7 @@ class TailRecords(TypedDict):
 
 
 class TailRow(TypedDict):
-    """How far a topic was read. positions: the next offset of each partition."""
+    """Progress of reading a topic. positions: the next offset of each partition."""
 
     kafka: str
     topic: str
@@ -48,7 +48,7 @@ class TailRow(TypedDict):
 
 
 class InputRow(TypedDict):
-    """One input. errors: how often, by reason."""
+    """State of an input. errors: their number by reason."""
 
     input: str
     kind: str
@@ -82,7 +82,7 @@ class DocumentHead(TypedDict):
 
 
 class TaskRow(TypedDict):
-    """One task of a connector."""
+    """State of a task."""
 
     task: int
     state: str
@@ -108,7 +108,7 @@ class ConnectorHead(_Class):
 
 
 class RawKeyRow(msgspec.Struct, frozen=True):
-    """One of several raw keys of a source partition."""
+    """A raw key of a source partition that has several, and its offset."""
 
     raw_key: str
     offset: OwnJson
@@ -225,7 +225,7 @@ RouterRow = TypedDict(
 
 
 class Retention(TypedDict):
-    """How near retention is to a position, and the records lost, by cause."""
+    """Distance of retention from a position, and the records lost, by cause."""
 
     headroom_records: int | None
     headroom_seconds: float | None
@@ -319,9 +319,9 @@ class FlowLossRows(TypedDict):
 
 
 class FlowEnds(TypedDict):
-    """Where a flow reads, and the transforms that rename its copies. offset_syncs: kafka/topic. A
-    router whose regex is null gives names that are not known. copies: the names that the
-    configuration states.
+    """Upstream cluster of a flow, and the transforms that rename its copies. offset_syncs:
+    kafka/topic. A router whose regex is null gives names that are not known. copies: the names
+    that the configuration states.
     """
 
     upstream: str | None

@@ -29,7 +29,7 @@ BACKLOG: Final = 128  # connections that wait to be accepted; more are the kerne
 ACCEPT_RETRY_S: Final = 1.0  # where the process has no file descriptors left
 REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
 KEEP_ALIVE_S: Final = 90.0  # for an answer to be taken and the next head: scrapes come each minute
-LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
+LINGER_S: Final = 2.0  # for the rest of a refused body, so that the answer arrives
 
 _SILENT_LOGGER: Final = logging.getLogger("offsetwatch.serve.silent")
 _SILENT_LOGGER.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
@@ -173,7 +173,7 @@ class AcceptLoop:
         try:
             connection, _ = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return  # whoever it was has gone
+            return  # the client has gone
         except OSError as exc:
             self._failed(exc.strerror)
             loop.remove_reader(self._listener)

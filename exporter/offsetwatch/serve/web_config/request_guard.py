@@ -59,7 +59,7 @@ class RequestGuard:
             self._refused["certificate"] += 1
             if transport is not None:
                 transport.abort()
-            return web.Response(status=403)  # nobody gets it
+            return web.Response(status=403)  # it is never sent
         if not web_config.basic_auth_users:
             return await handler(request)
         # No header is used, as a client can forge it.

@@ -139,7 +139,7 @@ class ConnectClusterState:
         self._last_home: tuple[str | None, float] = (None, 0.0)  # name, found at; over a restart
         self.listed: tuple[Connector, ...] | None = None
         self.by_name: Mapping[str, Connector] = {}  # the same; another object for another list
-        self.runs: frozenset[str] = frozenset()  # their names, with those that nobody asked for
+        self.runs: frozenset[str] = frozenset()  # their names, with those that no poll requested
         self._inputs = inputs
         self._partitions_max = partitions_max
         self._enlisted: tuple[Connector, ...] | None = None

@@ -351,7 +351,7 @@ def _build_known_spellings(partition: _Partition) -> KnownSpellings:
 
 
 def locate_record(record: SourceRecord, read: int = 0) -> OffsetRecordPosition:
-    """Return the position of a record."""
+    """Return the position of a record; `read` is 0 for one that was not read live."""
     return OffsetRecordPosition(record.at, record.partition, record.log_offset, read)
 
 

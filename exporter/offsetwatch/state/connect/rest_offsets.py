@@ -170,7 +170,7 @@ class RestOffsets:
         ):
             self._drop("inexact")
         if first or offset is None or was_untold:
-            return  # since when it is so, nobody knows
+            return  # since when it is so is not known
         partition.advanced_at = moment
         partition.advances += 1
         class_name = self._classes.get(partition.key.connector, "")

@@ -22,7 +22,7 @@ from offsetwatch.model.observations import ListingRecord
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 
 UNASSIGNED_STATE: Final = "unassigned"
-CHANGES_MAX: Final = 32  # ten failures with the restart between them: nobody counts further
+CHANGES_MAX: Final = 32  # ten failures with the restart between them: no guard counts further
 HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
 # A status that is gone without a release is a hole, or a worker was killed just before a deletion.
 LOST_STATUS_S: Final = 3600.0

@@ -260,7 +260,7 @@ class OldestRecordAges:
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
         self._ids: dict[str, dict[str, str]] = {}
-        # How many there were when those that nobody follows were last forgotten.
+        # How many there were when those without a follower were last forgotten.
         self._retained_ids: dict[str, int] = {}
 
     def apply_bounds(
@@ -341,7 +341,7 @@ class OldestRecordAges:
         others = {topic for topic, new in reported.items() if known.get(topic, new) != new}
         known.update(reported)
         if len(known) > 2 * self._retained_ids.get(group, 0):
-            # Most are of topics that nobody follows any more.
+            # Most are of topics that have no follower any more.
             followed = {partition[2].topic for partition in self._ages(group)}
             retained = {name: known[name] for name in known.keys() & (followed | reported.keys())}
             self._ids[group], self._retained_ids[group] = retained, len(retained)

@@ -89,7 +89,7 @@ class SourceSettings:
 
 
 class PersistedTrack(msgspec.Struct, frozen=True):
-    """What is known of one source partition beyond a restart; the fields are those of a track."""
+    """State of a source partition that survives a restart; the fields are those of a track."""
 
     key: PartitionKey
     samples: list[tuple[int, float]]
@@ -121,7 +121,7 @@ class _SourcesState(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Track:
-    """One source partition against the end of its source, over the reads of that end.
+    """Source partition compared with the end of its source, over the reads of that end.
 
     samples     ends in ascending order, each with the time at which it was last seen
     previous    end at the read before the newest

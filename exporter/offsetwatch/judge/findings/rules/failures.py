@@ -229,7 +229,7 @@ def find_sinks_below_log_start(context: RuleContext) -> Iterator[Finding]:
 def _find_stuck_positions(
     context: RuleContext, key: ConnectorKey, run: FailureRunState
 ) -> Mapping[str, str]:
-    """Where it stands: all that never moved, or of it what has work if something else did move."""
+    """Return the positions that never moved; if another one did, only those of them with work."""
     if not run.moved:
         return run.same
     views: Iterable[MirrorPartitionView | SinkPartitionView] = (

@@ -124,7 +124,7 @@ _NEEDED_GROUPS: Final = frozenset(
         SeriesGroup.CONNECTORS,
     }
 )
-# What may be missing for a while where everything is new: nobody has committed yet.
+# What may be missing for a while where everything is new: there is no commit yet.
 _LATE_REASONS: Final = frozenset({"topic_not_settled", "not_found"})
 
 
@@ -352,7 +352,7 @@ def is_down(context: RuleContext, view: InputView) -> bool:
         return False
     late = view.last_reason in _LATE_REASONS
     # The one that it is down with is the first. That a topic was not there is another trouble than
-    # that its tail begins anew, once, when it is there again.
+    # that its tail begins again, once, when it is there again.
     key = ("input", "", "", f"{subject} is not there" if late else subject)
     moment, before = context.memory.held.since(key, context.now, float(total - 1))
     lasts = context.now - moment

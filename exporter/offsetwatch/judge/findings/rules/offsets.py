@@ -49,7 +49,7 @@ def find_half_resets(context: RuleContext) -> Iterator[Finding]:
     wait_s = 2 * context.settings.interval_s
     for key, flow in context.index.flows.items():
         if not context.index.has_own_syncs(flow):
-            continue  # it emits none; or nobody can tell whose they are
+            continue  # it emits none; or their flow is not known
         halves = [
             half
             for subject, half in (

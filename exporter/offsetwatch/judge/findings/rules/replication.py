@@ -32,7 +32,7 @@ from offsetwatch.state.snapshot import (
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
 
-# Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
+# Of intervals of sixty seconds these are an hour, in which an operator can act, and ten minutes.
 NEAR_INTERVALS: Final = 60
 VERY_NEAR_INTERVALS: Final = 10
 

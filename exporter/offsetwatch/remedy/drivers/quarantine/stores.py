@@ -82,7 +82,7 @@ class FileQuarantine:
         candidates = [_read_receipt(path, skip_key, sha256) for path in paths]
         receipts = [receipt for receipt in candidates if receipt is not None]
         if receipts:
-            sync_folder(self._home)  # whoever wrote it may have ended before
+            sync_folder(self._home)  # its writer may have ended before
         return max(receipts, key=lambda receipt: receipt.at, default=None)
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
@@ -275,7 +275,7 @@ class TopicQuarantine:
         try:
             with self._reader() as reader:
                 receipt = self._read_back(reader, (partition, offset, sha256))
-        except ClientError as exc:  # whatever it says, the copy was written
+        except ClientError as exc:  # the copy is written by then; the answer does not matter
             raise ResponseTimeout(
                 self.name, f"a copy was written and not read back: {exc}"
             ) from exc
