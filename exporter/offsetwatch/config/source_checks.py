@@ -11,11 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
-from offsetwatch.config.document import (
-    check_cluster_name,
-    check_exclusive,
-    iterate_mappings,
-)
+from offsetwatch.config.document import check_cluster_name, check_exclusive, iterate_mappings
 from offsetwatch.config.files import read_secret
 
 _ADDRESS_KEYS: Final = ("dsn", "dsn_file")

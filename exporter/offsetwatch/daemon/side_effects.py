@@ -26,10 +26,7 @@ from offsetwatch.model.observations import NotificationsFailed, Observation
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import build_receivers
 from offsetwatch.remedy.journal.journal import ChainLine
-from offsetwatch.remedy.model.service_api import (
-    AlertHint,
-    Mode,
-)
+from offsetwatch.remedy.model.service_api import AlertHint, Mode
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.serve.metrics.families import WebConfigStatus

@@ -8,11 +8,7 @@ from offsetwatch.clients.databases import READ_TIMEOUT_S, SourceReader
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError, RemoteRefusal
 from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
-from offsetwatch.model.observations import (
-    InputSucceeded,
-    SourceEndRead,
-    build_source_end_input,
-)
+from offsetwatch.model.observations import InputSucceeded, SourceEndRead, build_source_end_input
 from offsetwatch.model.source_ends import (
     ColumnEnd,
     FileEnd,

@@ -26,12 +26,7 @@ from offsetwatch.decode.mirror_maker import (
     decode_sync_value,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.model.connectors import (
-    ConfigRecord,
-    ConnectorStatus,
-    StatusRecord,
-    TaskStatus,
-)
+from offsetwatch.model.connectors import ConfigRecord, ConnectorStatus, StatusRecord, TaskStatus
 from offsetwatch.model.observations import (
     CheckpointRecord,
     HeartbeatRecord,

@@ -11,12 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from offsetwatch.errors import (
-    AmbiguousOutcome,
-    ClientError,
-    TargetUnreachable,
-    TooManyRequests,
-)
+from offsetwatch.errors import AmbiguousOutcome, ClientError, TargetUnreachable, TooManyRequests
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
 from offsetwatch.remedy.gather import snapshot_queries as queries

@@ -16,12 +16,7 @@ from typing import Final
 
 from offsetwatch.formatting import format_count
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import (
-    InternalTopicRole,
-    KafkaTopic,
-    TopicFacts,
-    Topology,
-)
+from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts, Topology
 from offsetwatch.state.mirror.mm2_names import derive_checkpoints_topic
 from offsetwatch.state.snapshot import TopicProblem
 

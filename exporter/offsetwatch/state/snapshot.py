@@ -30,12 +30,7 @@ from offsetwatch.state.history_documents import (
     BaselinesView,
     PipelineView,
 )
-from offsetwatch.state.snapshot_index import (
-    ConnectorKey,
-    IndexParts,
-    PartitionKey,
-    SnapshotIndex,
-)
+from offsetwatch.state.snapshot_index import ConnectorKey, IndexParts, PartitionKey, SnapshotIndex
 
 SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
 SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"

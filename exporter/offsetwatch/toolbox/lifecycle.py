@@ -20,10 +20,7 @@ from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.formatting import format_connector_command, format_count
 from offsetwatch.model.connectors import Connector, ConnectorSettings, build_connector_path
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
-from offsetwatch.remedy.gather.live_queries import (
-    compute_config_sha256,
-    query_worker_versions,
-)
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256, query_worker_versions
 from offsetwatch.remedy.model.driver import Driver, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,

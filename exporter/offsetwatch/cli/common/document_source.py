@@ -318,10 +318,7 @@ def open_document(
         return
     loaded = reading.required()
     remaining_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
-    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients, which take longest to load
-        describe_own_source,
-        inspect_clusters,
-    )
+    from offsetwatch.cli.common.own_inspection import describe_own_source, inspect_clusters  # noqa: PLC0415 - the clients, which take longest to load
 
     with inspect_clusters(loaded, remaining_s) as inspection:
         if inspection.empty:

@@ -119,9 +119,7 @@ def _read_remediation(
     config, inspection = sourced.config, sourced.inspection
     if config is None or not Path(config.state_dir).is_dir():
         return None
-    from offsetwatch.cli.inspect.explain_remediation import (  # noqa: PLC0415 - the journal too
-        read_remediation,
-    )
+    from offsetwatch.cli.inspect.explain_remediation import read_remediation  # noqa: PLC0415 - the journal too
 
     snapshot = None if inspection is None else inspection.snapshot
     return read_remediation(config, snapshot, cluster, connector)

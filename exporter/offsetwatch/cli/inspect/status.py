@@ -541,9 +541,7 @@ def _read_states(
 
 def _read_last_states(loaded: config.Config, timeout_s: float) -> tuple[ConnectorRow, ...]:
     """Return the states that workers which do not answer wrote last."""
-    from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
-        inspect_clusters,
-    )
+    from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients
 
     with inspect_clusters(loaded, timeout_s) as inspection:
         body = _encode_status(inspection.snapshot)

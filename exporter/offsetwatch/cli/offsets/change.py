@@ -16,26 +16,15 @@ import click
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.execute import (
-    DENIED,
-    OK,
-    UNAUTHORISED,
-    ChangeOptions,
-)
+from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED, ChangeOptions
 from offsetwatch.cli.offsets.export import (
     DocumentOptions,
     print_changes,
     read_document,
     take_document_options,
 )
-from offsetwatch.cli.offsets.offset_store import (
-    load_optional_config,
-    open_offset_store,
-)
-from offsetwatch.cli.offsets.store_options import (
-    OffsetStoreOptions,
-    take_store_options,
-)
+from offsetwatch.cli.offsets.offset_store import load_optional_config, open_offset_store
+from offsetwatch.cli.offsets.store_options import OffsetStoreOptions, take_store_options
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -55,11 +44,7 @@ from offsetwatch.toolbox.change import (
     PreparedChange,
     prepare_change,
 )
-from offsetwatch.toolbox.documents import (
-    OffsetsDocument,
-    OffsetsSection,
-    parse_pairs,
-)
+from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_pairs
 from offsetwatch.toolbox.offset_locations import TypedPairsLocation
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest, format_names

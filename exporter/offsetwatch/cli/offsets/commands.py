@@ -26,10 +26,7 @@ from offsetwatch.cli.offsets.options import (
     shared_lifecycle_options,
     store_options,
 )
-from offsetwatch.cli.plans.options import (
-    listener_options,
-    optional_because_option,
-)
+from offsetwatch.cli.plans.options import listener_options, optional_because_option
 from offsetwatch.model.source_ends import BINLOG_EVENTS_MAX
 
 

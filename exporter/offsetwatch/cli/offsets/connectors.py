@@ -17,20 +17,11 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import (
-    CONFIG_VARIABLE,
-    add_config_option,
-    is_typed,
-)
+from offsetwatch.cli.common.options import CONFIG_VARIABLE, add_config_option, is_typed
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.create import (
-    create_restart_plan,
-)
+from offsetwatch.cli.plans.create import create_restart_plan
 from offsetwatch.cli.plans.options import CONTROL_VARIABLE
-from offsetwatch.cli.plans.service_access import (
-    ServiceAccess,
-    build_service_access,
-)
+from offsetwatch.cli.plans.service_access import ServiceAccess, build_service_access
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_connector_command

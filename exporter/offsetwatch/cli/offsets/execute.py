@@ -25,12 +25,7 @@ from offsetwatch.clock import SteadyClock, SystemClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.errors import AccessDenied, ConfigError, PlanUnfinished, RemedyError
 from offsetwatch.remedy.engine.progress import EngineLimits
-from offsetwatch.remedy.execute.runner import (
-    PlanResult,
-    Runner,
-    format_options,
-    read_plan,
-)
+from offsetwatch.remedy.execute.runner import PlanResult, Runner, format_options, read_plan
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, create_plan_id
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Plan, PlanStatus

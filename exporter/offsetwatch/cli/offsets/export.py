@@ -22,13 +22,8 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.live_output import iterate_with_progress
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.offset_rows import OffsetRow, parse_names
-from offsetwatch.cli.offsets.offset_store import (
-    open_offset_store,
-)
-from offsetwatch.cli.offsets.store_options import (
-    OffsetStoreOptions,
-    take_store_options,
-)
+from offsetwatch.cli.offsets.offset_store import open_offset_store
+from offsetwatch.cli.offsets.store_options import OffsetStoreOptions, take_store_options
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,

@@ -20,18 +20,10 @@ from offsetwatch.cli.common.document_source import (
     UnreadCluster,
     read_daemon_document,
 )
-from offsetwatch.cli.common.options import (
-    add_config_option,
-    take_read_options,
-    take_watch_options,
-)
+from offsetwatch.cli.common.options import add_config_option, take_read_options, take_watch_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, format_raw_json
-from offsetwatch.cli.offsets.offset_rows import (
-    OffsetRow,
-    parse_names,
-    print_rows,
-)
+from offsetwatch.cli.offsets.offset_rows import OffsetRow, parse_names, print_rows
 from offsetwatch.cli.offsets.store_options import (
     OffsetStoreOptions,
     find_connect,
@@ -199,9 +191,7 @@ class _OffsetListing:
         }
         if not names:
             return
-        from offsetwatch.cli.common.own_inspection import (  # noqa: PLC0415 - the clients
-            inspect_clusters,
-        )
+        from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients
         from offsetwatch.serve.documents.status import encode_status  # noqa: PLC0415 - the state
 
         with inspect_clusters(config, timeout_s) as inspection:

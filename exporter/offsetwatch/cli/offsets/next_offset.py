@@ -12,14 +12,8 @@ import msgspec
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
-from offsetwatch.cli.offsets.offset_store import (
-    open_offset_store,
-    require_connector,
-)
-from offsetwatch.cli.offsets.store_options import (
-    OffsetStoreOptions,
-    take_store_options,
-)
+from offsetwatch.cli.offsets.offset_store import open_offset_store, require_connector
+from offsetwatch.cli.offsets.store_options import OffsetStoreOptions, take_store_options
 from offsetwatch.clients.databases.mysql import MysqlReader
 from offsetwatch.clients.databases.postgresql import PostgresqlReader
 from offsetwatch.clock import to_utc

@@ -12,21 +12,11 @@ from typing import Any
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import (
-    add_config_option,
-    parse_span,
-    parse_time,
-)
+from offsetwatch.cli.common.options import add_config_option, parse_span, parse_time
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.change import (
-    take_change_options,
-)
-from offsetwatch.cli.offsets.execute import (
-    ChangeOptions,
-)
-from offsetwatch.cli.offsets.offset_rows import (
-    parse_names,
-)
+from offsetwatch.cli.offsets.change import take_change_options
+from offsetwatch.cli.offsets.execute import ChangeOptions
+from offsetwatch.cli.offsets.offset_rows import parse_names
 from offsetwatch.cli.offsets.offset_store import (
     load_optional_config,
     open_offset_store,

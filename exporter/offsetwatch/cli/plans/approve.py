@@ -15,10 +15,7 @@ from typing import Any, Final
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.print import (
-    describe_next_step,
-    print_plan,
-)
+from offsetwatch.cli.plans.print import describe_next_step, print_plan
 from offsetwatch.cli.plans.service_access import (
     ServiceAccess,
     ServiceSession,

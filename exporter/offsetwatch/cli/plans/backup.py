@@ -12,13 +12,8 @@ import msgspec
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.offset_store import (
-    open_offset_store,
-    require_connector,
-)
-from offsetwatch.cli.plans.recover import (
-    build_journal_options,
-)
+from offsetwatch.cli.offsets.offset_store import open_offset_store, require_connector
+from offsetwatch.cli.plans.recover import build_journal_options
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_count

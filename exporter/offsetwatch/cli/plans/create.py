@@ -17,13 +17,7 @@ from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_for_connector
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.approve import (
-    CHANGED,
-    DENIED,
-    OK,
-    ApprovalOptions,
-    approve_plan,
-)
+from offsetwatch.cli.plans.approve import CHANGED, DENIED, OK, ApprovalOptions, approve_plan
 from offsetwatch.cli.plans.print import (
     build_details_document,
     describe_next_step,

@@ -15,11 +15,7 @@ import msgspec
 from offsetwatch import config, documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.plans.service_access import (
-    ServiceSession,
-    build_service_access,
-    open_service,
-)
+from offsetwatch.cli.plans.service_access import ServiceSession, build_service_access, open_service
 from offsetwatch.clients.kafka import journal_topic
 from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements
 from offsetwatch.daemon import state_dir

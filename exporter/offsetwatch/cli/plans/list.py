@@ -11,25 +11,15 @@ from typing import Any
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.plans.approve import (
-    build_unknown_plan_error,
-)
-from offsetwatch.cli.plans.journal import (
-    build_record_document,
-    print_records,
-    read_records,
-)
+from offsetwatch.cli.plans.approve import build_unknown_plan_error
+from offsetwatch.cli.plans.journal import build_record_document, print_records, read_records
 from offsetwatch.cli.plans.print import (
     build_details_document,
     build_plan_document,
     describe_next_step,
     print_plan,
 )
-from offsetwatch.cli.plans.service_access import (
-    ServiceSession,
-    build_service_access,
-    open_service,
-)
+from offsetwatch.cli.plans.service_access import ServiceSession, build_service_access, open_service
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import format_options
 from offsetwatch.remedy.journal import backups

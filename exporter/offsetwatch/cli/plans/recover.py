@@ -11,19 +11,10 @@ from typing import Any, Final
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.offset_store import (
-    open_offset_store,
-)
-from offsetwatch.cli.offsets.store_options import (
-    OffsetStoreOptions,
-)
-from offsetwatch.cli.plans.approve import (
-    build_unknown_plan_error,
-)
-from offsetwatch.cli.plans.service_access import (
-    build_service_access,
-    open_service,
-)
+from offsetwatch.cli.offsets.offset_store import open_offset_store
+from offsetwatch.cli.offsets.store_options import OffsetStoreOptions
+from offsetwatch.cli.plans.approve import build_unknown_plan_error
+from offsetwatch.cli.plans.service_access import build_service_access, open_service
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import PROGRAM
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion

@@ -17,19 +17,13 @@ from typing import Final, NamedTuple
 import click
 
 from offsetwatch import config
-from offsetwatch.cli.common.options import (
-    is_typed,
-)
+from offsetwatch.cli.common.options import is_typed
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.remote.control_client import ControlEndpoint, RemoteRemediationService
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.service_api import (
-    Mode,
-    PlanningAnswer,
-    PlanRequest,
-)
+from offsetwatch.remedy.model.service_api import Mode, PlanningAnswer, PlanRequest
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 
 OperatorService = RemediationService | RemoteRemediationService

@@ -9,11 +9,7 @@ import click
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.plans.service_access import (
-    ServiceAccess,
-    build_service_access,
-    open_service,
-)
+from offsetwatch.cli.plans.service_access import ServiceAccess, build_service_access, open_service
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (

@@ -204,13 +204,8 @@ def fetch_document(
 def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> DaemonResponse:
     import httpx  # noqa: PLC0415 - a sixth of a verb's start
 
-    from offsetwatch.clients.http.client import (  # noqa: PLC0415 - httpx too
-        build_blocking_client,
-        read_body_blocking,
-    )
-    from offsetwatch.clients.http.exchange import (  # noqa: PLC0415 - httpx too
-        build_connection_error,
-    )
+    from offsetwatch.clients.http.client import build_blocking_client, read_body_blocking  # noqa: PLC0415 - httpx too
+    from offsetwatch.clients.http.exchange import build_connection_error  # noqa: PLC0415 - httpx too
 
     try:
         parts = urlsplit(url)

@@ -15,11 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from offsetwatch.model.row_positions import NANOS_MAX, RowOrder
-from offsetwatch.model.time_units import (
-    NANOS_PER_MICROSECOND,
-    NANOS_PER_MILLI,
-    NANOS_PER_SECOND,
-)
+from offsetwatch.model.time_units import NANOS_PER_MICROSECOND, NANOS_PER_MILLI, NANOS_PER_SECOND
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_PER_DAY: Final = 86_400

@@ -16,12 +16,7 @@ from typing import Final, TypeVar
 from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
 from offsetwatch.config.files import describe_file_error, describe_tls_error, read_secret
 from offsetwatch.config.schema.sources import Source, SourceTls
-from offsetwatch.errors import (
-    ClientError,
-    IncompleteResponse,
-    ResponseTimeout,
-    SettingsRefused,
-)
+from offsetwatch.errors import ClientError, IncompleteResponse, ResponseTimeout, SettingsRefused
 from offsetwatch.formatting import format_extra_installation
 
 CONNECT_TIMEOUT_S: Final = 5

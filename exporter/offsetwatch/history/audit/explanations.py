@@ -15,11 +15,7 @@ from typing import Final
 from offsetwatch.decode.dialects import parse_mirror_partition
 from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.decode.json_text import is_flat_map, parse_json
-from offsetwatch.history.audit.differences import (
-    MirrorDifference,
-    MirrorDifferenceKind,
-    Span,
-)
+from offsetwatch.history.audit.differences import MirrorDifference, MirrorDifferenceKind, Span
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.journal.journal import JournalEntry
 from offsetwatch.remedy.model.journal_records import (

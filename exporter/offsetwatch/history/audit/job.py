@@ -39,11 +39,7 @@ from offsetwatch.history.audit.explanations import (
     Transforms,
 )
 from offsetwatch.history.audit.scope import AuditScope, PartitionCoverage
-from offsetwatch.history.audit.sequence_alignment import (
-    AlignmentGap,
-    align_sequences,
-    find_gaps,
-)
+from offsetwatch.history.audit.sequence_alignment import AlignmentGap, align_sequences, find_gaps
 from offsetwatch.history.audit.spark_reader import (
     DOWNSTREAM,
     UPSTREAM,

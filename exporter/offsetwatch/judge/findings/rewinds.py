@@ -20,12 +20,7 @@ import msgspec
 from offsetwatch.model.connectors import StateChange
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.state.clock_skew import is_later
-from offsetwatch.state.snapshot import (
-    MirrorPartitionView,
-    Snapshot,
-    SourcePartitionView,
-    SyncView,
-)
+from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot, SourcePartitionView, SyncView
 from offsetwatch.state.snapshot_index import ConnectorKey
 
 SHARED_REWIND_CONNECTORS_MIN: Final = 3  # connectors; two may be chance, three share a cause

@@ -16,11 +16,7 @@ from offsetwatch.decode.dialects import is_debezium, parse_offset_fields
 from offsetwatch.decode.offset_order import is_snapshot
 from offsetwatch.judge.input_visibility import InputVisibility, compute_discovery_deadline
 from offsetwatch.judge.progress.observation_window import LOG_END_MOVE_SPACING, ObservationWindow
-from offsetwatch.judge.progress.subjects import (
-    JudgedConnector,
-    JudgedPartition,
-    has_source_end,
-)
+from offsetwatch.judge.progress.subjects import JudgedConnector, JudgedPartition, has_source_end
 from offsetwatch.judge.progress.verdict_rules import (
     NEW_PARTITION_RULE,
     OVERDUE_PARTITION_RULE,

@@ -17,12 +17,7 @@ from offsetwatch.clients.write.kafka import TopicDeleter
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.config.schema.sources import Source
-from offsetwatch.errors import (
-    NotFound,
-    SizeLimitExceeded,
-    TargetUnreachable,
-    TopicChanged,
-)
+from offsetwatch.errors import NotFound, SizeLimitExceeded, TargetUnreachable, TopicChanged
 from offsetwatch.formatting import format_count
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.row_positions import format_log_offset

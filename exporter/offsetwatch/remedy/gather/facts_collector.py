@@ -22,10 +22,7 @@ from offsetwatch.remedy.gather.live_queries import (
     call_or_none,
     compute_config_sha256,
 )
-from offsetwatch.remedy.gather.snapshot_queries import (
-    LiveConnectorState,
-    RemediationCase,
-)
+from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind

@@ -30,11 +30,7 @@ from offsetwatch.remedy.model.plan import (
 )
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.state_history import find_deletions
-from offsetwatch.state.snapshot import (
-    ConnectorView,
-    Snapshot,
-    SourcePartitionView,
-)
+from offsetwatch.state.snapshot import ConnectorView, Snapshot, SourcePartitionView
 
 SIMILAR_WITHIN_S: Final = 600.0  # what fails within this time in the same way may have one cause
 _REQUESTABLE_STATES: Final = frozenset({"stopped", "paused", "running"})

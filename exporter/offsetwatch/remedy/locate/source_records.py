@@ -14,12 +14,7 @@ from typing import Final
 
 from offsetwatch.model.findings import OFFSET, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
-from offsetwatch.model.row_positions import (
-    ID_SPAN,
-    RowOrder,
-    format_log_offset,
-    read_row_position,
-)
+from offsetwatch.model.row_positions import ID_SPAN, RowOrder, format_log_offset, read_row_position
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import (

@@ -29,12 +29,7 @@ from offsetwatch.clients.kafka.journal_topic import (
     read_journal_topic,
 )
 from offsetwatch.clock import UnixClock
-from offsetwatch.errors import (
-    ClientError,
-    NotLeader,
-    OffsetwatchError,
-    TargetUnreachable,
-)
+from offsetwatch.errors import ClientError, NotLeader, OffsetwatchError, TargetUnreachable
 from offsetwatch.remedy.drivers.journal_topic import JournalWriter, open_writer
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
 from offsetwatch.remedy.model.journal_records import LeadershipTaken

@@ -16,13 +16,7 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.model.connectors import (
-    Connector,
-    ConnectorKind,
-    StateHistory,
-    Task,
-    TaskStatus,
-)
+from offsetwatch.model.connectors import Connector, ConnectorKind, StateHistory, Task, TaskStatus
 from offsetwatch.model.observations import (
     CONNECT_REST,
     OPEN_TRANSACTION,
@@ -49,11 +43,7 @@ from offsetwatch.state.connect.connector_list import (
 )
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
 from offsetwatch.state.connect.rest_offsets import RestOffsets
-from offsetwatch.state.connect.source_offsets import (
-    SourceBook,
-    accept_all,
-    build_superseded_views,
-)
+from offsetwatch.state.connect.source_offsets import SourceBook, accept_all, build_superseded_views
 from offsetwatch.state.connect.state_consistency import StateConsistencyChecks
 from offsetwatch.state.connect.state_history import ConnectorStateHistories, has_lost_status
 from offsetwatch.state.connect.topic_listing import Listing

@@ -44,11 +44,7 @@ from offsetwatch.toolbox.offset_locations import StoredPairsLocation
 from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest
-from offsetwatch.toolbox.validation import (
-    OffsetsRequest,
-    ValidationFacts,
-    ValidationProblem,
-)
+from offsetwatch.toolbox.validation import OffsetsRequest, ValidationFacts, ValidationProblem
 
 OffsetForTimeLookup = Callable[
     [Mapping[TopicPartition, float]], Mapping[TopicPartition, int | None]

@@ -39,10 +39,7 @@ from offsetwatch.remedy.model.plan import (
     Reset,
     Write,
 )
-from offsetwatch.remedy.model.stored_offsets import (
-    build_reset_records,
-    build_set_records,
-)
+from offsetwatch.remedy.model.stored_offsets import build_reset_records, build_set_records
 from offsetwatch.remedy.model.stored_offsets import list_pairs as pairs_in
 from offsetwatch.toolbox import connector_facts as facts
 from offsetwatch.toolbox.offset_shapes import parse_fields

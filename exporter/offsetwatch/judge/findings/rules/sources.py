@@ -12,14 +12,7 @@ from offsetwatch.judge.input_visibility import NO_ANSWER_REASONS, pause_state_of
 from offsetwatch.judge.progress.cases import build_source_end_evidence
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.connectors import has_running_task
-from offsetwatch.model.findings import (
-    BYTES,
-    Evidence,
-    EvidenceItem,
-    Finding,
-    FindingName,
-    Severity,
-)
+from offsetwatch.model.findings import BYTES, Evidence, EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.model.observations import SOURCE_END
 from offsetwatch.model.source_ends import SourceKind
 from offsetwatch.state.snapshot import InputView, SourceEndView
