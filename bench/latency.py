@@ -71,8 +71,8 @@ class Steady:
             f"({len(self.latencies_s)} records, {self.batches} batches), {self.cores:.2f} cores"
         )
 
-    def met(self, cores_max: float) -> bool:
-        """Is it as soon and as cheap as it has to be?"""
+    def is_within(self, cores_max: float) -> bool:
+        """Return whether latency and CPU time are within their limits."""
         soon = float(np.percentile(self.latencies_s, 95)) < P95_S_MAX
         return soon and self.cores <= cores_max
 
@@ -196,12 +196,12 @@ def main() -> int:
     if inputs.base is not None:
         follow(inputs.only, inputs.base, inputs.bootstrap)
         return 0
-    met = True
+    is_within = True
     for part in PARTS if inputs.only is None else (inputs.only,):
         steady = measure(part, seconds=inputs.seconds)
         print(steady.line(PARTS[part]), flush=True)
-        met = steady.met(CORES_MAX[part]) and met
-    return 0 if met else 1
+        is_within = steady.is_within(CORES_MAX[part]) and is_within
+    return 0 if is_within else 1
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ SETTLE_S = 240.0  # as in edge.py
 REST_S = 60.0
 SCRAPES = 20
 RATE_HZ = 100
-FUNCTIONS_SHOWN_MAX = 14
+FUNCTIONS_PRINTED_MAX = 14
 SPY: Final = str(Path(sys.executable).with_name("py-spy"))
 
 _OURS = re.compile(r" \((offsetwatch/[^:)]*)")
@@ -106,7 +106,7 @@ def of_samples(text: str) -> Counter[str]:
 def print_profile(title: str, cpu_s: float, counter: Counter[str]) -> None:
     """The largest shares."""
     print(f"\n{title}: {cpu_s:.1f} CPU-s")
-    for name, times in counter.most_common(FUNCTIONS_SHOWN_MAX):
+    for name, times in counter.most_common(FUNCTIONS_PRINTED_MAX):
         print(f"  {100 * times / counter.total():5.1f} %  {name}", flush=True)
 
 

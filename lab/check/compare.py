@@ -28,7 +28,7 @@ from offsetwatch.history.tables import reader
 
 FRESH_S_MAX = 90.0
 ENDS_S_MAX = 30.0
-SHOWN_MAX = 10
+MISMATCHES_PRINTED_MAX = 10
 
 
 @dataclass(slots=True)

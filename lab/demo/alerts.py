@@ -139,9 +139,9 @@ def _step(what: str) -> None:
     sys.stdout.flush()
 
 
-def _print_alert(who: str, alert: Alert) -> None:
+def _print_alert(sender: str, alert: Alert) -> None:
     subject = f" of {alert.connector}" if alert.connector else ""
-    click.echo(f"{who}: {alert.name}{subject} is {alert.state}")
+    click.echo(f"{sender}: {alert.name}{subject} is {alert.state}")
     click.echo(f"  {alert.annotations['description']}")
 
 

@@ -32,10 +32,10 @@ from lab.waiting import NotYet, until
 
 DAEMON_PORT: Final = 9640
 RATE_PER_S: Final = 5.0
-SHOWN_TIMES: Final = 4
-SHOWN_INTERVAL_S: Final = 4.0
+PRINTS: Final = 4
+PRINT_INTERVAL_S: Final = 4.0
 # Three intervals find it; the rest is what a busy machine takes.
-FOUND_S_MAX: Final = 120.0
+FINDING_S_MAX: Final = 120.0
 UP_S_MAX: Final = 12 * 3600.0
 FINDING: Final = "connector_silent"
 
@@ -113,8 +113,8 @@ def _act(lab: Lab, product: Product) -> list[str]:
             load.stop()
     _step("the process goes on, and no more rows are written")
     for capture in captures:
-        capture.taken()
-        _await(product, f"{capture.connector} caught up", partial(_rests, product, capture))
+        capture.await_rows()
+        _await(product, f"{capture.connector} caught up", partial(_check_rest, product, capture))
     _await(product, "no finding", partial(_check_clear, product))
     _show(product, captures)
     click.echo("every row is in its topic; nothing waits, and nothing is found wrong")
@@ -124,13 +124,13 @@ def _act(lab: Lab, product: Product) -> list[str]:
 def _grow(product: Product, frozen: Capture, captures: tuple[Capture, ...]) -> list[str]:
     """Show the lag of a frozen connector some times: what does not grow."""
     ends: list[dict[str, Any]] = []
-    for _ in range(SHOWN_TIMES):
+    for _ in range(PRINTS):
         since = time.monotonic()
         ends.append(
             _await(product, "a lag that grows", partial(_grown, product, frozen, ends[-1:]))
         )
         _show(product, captures)
-        while time.monotonic() - since < SHOWN_INTERVAL_S:
+        while time.monotonic() - since < PRINT_INTERVAL_S:
             time.sleep(0.1)
     return [
         f"{name} went from {first[name]} to {last[name]}"
@@ -157,7 +157,7 @@ def _flows(product: Product, capture: Capture) -> None:
         raise NotYet(f"{verdict}, its end is {end}")
 
 
-def _rests(product: Product, capture: Capture) -> None:
+def _check_rest(product: Product, capture: Capture) -> None:
     end = find_source_end(product, capture.connector)
     if end is None or not end["caught_up"] or end["lag_bytes"] or end["lag_seconds"]:
         raise NotYet(f"its end is {end}")
@@ -200,7 +200,7 @@ def _show(product: Product, captures: tuple[Capture, ...]) -> None:
 
 
 def _await(product: Product, what: str, probe: Callable[[], T]) -> T:
-    return until(what, probe, timeout_s=FOUND_S_MAX, evidence=product.evidence)
+    return until(what, probe, timeout_s=FINDING_S_MAX, evidence=product.evidence)
 
 
 def _step(what: str) -> None:

@@ -118,7 +118,7 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
             Console(width=150).print(_tables(product))
     for tally in tallies:
         click.echo(tally.line)
-        for mismatch in tally.mismatches[: compare.SHOWN_MAX]:
+        for mismatch in tally.mismatches[: compare.MISMATCHES_PRINTED_MAX]:
             click.echo(f"  {mismatch}")
     compared = sum(tally.compared for tally in tallies)
     mismatched = sum(len(tally.mismatches) for tally in tallies)

@@ -238,7 +238,7 @@ def _written(staged: Staged) -> list[str]:
     """Whether every record but the bad one is in the sink's file, once and in order."""
     sink, good = staged.sink, poison.good(0, GOOD_BEFORE + GOOD_AFTER)
     lines = poison.delivered(sink, good)
-    sinks.taken(sink)
+    sinks.await_commits(sink)
     click.echo(
         f"\n{sink.connector} runs, and has written {len(lines)} of {len(good) + 1} records: all "
         f"but offset {staged.at[sink.connector]}"

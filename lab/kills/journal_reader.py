@@ -26,7 +26,7 @@ class Plan:
     One, as far as it is.
 
     index       of the step that is next; is_requested: the journal has its intent and no result yet
-    taken       how often a process began with it or went on with it
+    starts      how often a process began with it or went on with it
     """
 
     plan_id: str
@@ -37,16 +37,16 @@ class Plan:
     index: int = 0
     is_requested: bool = False
     undoing: bool = False
-    taken: int = 0
+    starts: int = 0
     ending: str = ""
     said: list[str] = field(default_factory=list)
 
     @property
     def phase(self) -> str:
-        """In words: the way, the step, and whether it may have happened."""
+        """Return the step in words, with its direction, and whether it may have happened."""
         name = "prove" if self.index >= len(self.steps) else _name(self.steps[self.index])
-        way = "back: " if self.undoing else ""
-        return f"{way}{name}{', requested' if self.is_requested else ''}"
+        prefix = "back: " if self.undoing else ""
+        return f"{prefix}{name}{', requested' if self.is_requested else ''}"
 
 
 def _name(step: dict[str, Any]) -> str:
@@ -111,7 +111,7 @@ class JournalReader:
         elif kind in ("rejected", "lapsed"):
             answer.status = GONE
         elif kind in ("opened", "resumed"):
-            answer.status, answer.taken = OPEN, answer.taken + 1
+            answer.status, answer.starts = OPEN, answer.starts + 1
         elif kind == "parked":
             answer.status = PARKED
         elif kind == "ended":

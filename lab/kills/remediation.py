@@ -211,7 +211,7 @@ class _Arena:
         self._journal = message
         self._report = report
         self._kill_counts: Counter[str] = Counter()
-        self._taken: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
 
     def strike(self, kill: Kill) -> None:
         """Until it has met a plan that was not over."""
@@ -222,7 +222,7 @@ class _Arena:
             under_way = plan.status == journal_reader.OPEN
             if under_way:
                 self._kill_counts[plan.plan_id] += 1
-                self._taken[plan.plan_id] = plan.taken + (kill.victim == DAEMON)
+                self._starts[plan.plan_id] = plan.starts + (kill.victim == DAEMON)
                 self._report.kills[kill.victim] += 1
                 self._report.phases[plan.phase] += 1
             # Drawn, not awaited: what must hold holds however long it was away.
@@ -267,7 +267,7 @@ class _Arena:
         return None
 
     def _there(self, plan: Plan, kill: Kill) -> bool:
-        known = plan.taken >= self._taken.get(plan.plan_id, 1)
+        known = plan.starts >= self._starts.get(plan.plan_id, 1)
         fresh = self._kill_counts[plan.plan_id] < KILLS_OF_ONE_MAX
         return known and fresh and (plan.undoing or plan.index >= kill.step)
 

@@ -165,11 +165,11 @@ class Guarded:
         """A plan of a person's own: whatever comes back."""
         return self._request("POST", "/api/v1/plans", PERSON, request, {"Idempotency-Key": key})
 
-    def token_file(self, who: str) -> Path:
+    def token_file(self, by: str) -> Path:
         """A file that nobody else may read, with the token of PERSON or ALERTS."""
-        path = self.product.directory / f"{who}.token"
+        path = self.product.directory / f"{by}.token"
         path.touch(mode=0o600)
-        path.write_text(self._tokens[who])
+        path.write_text(self._tokens[by])
         return path
 
     def cli(self, *arguments: str, status: int = 0) -> str:
@@ -310,11 +310,11 @@ class Guarded:
         self,
         method: str,
         path: str,
-        who: str,
+        by: str,
         body: Json | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        sent = {"Authorization": f"Bearer {self._tokens[who]}", **(headers or {})}
+        sent = {"Authorization": f"Bearer {self._tokens[by]}", **(headers or {})}
         return self._http.request(method, path, json=body, headers=sent)
 
 

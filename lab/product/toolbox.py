@@ -19,7 +19,7 @@ from lab.product.program import BESIDE, EXPORTER
 
 # Connect takes 90 s to give up, and what is in doubt is watched for two minutes.
 VERB_S_MAX = 420.0
-SHOWN_CHARS_MAX = 4000
+PRINTED_CHARS_MAX = 4000
 OK, OPEN = 0, 5
 
 CONFIG = """\
@@ -143,7 +143,7 @@ class Toolbox:
         if status is not None and ran.status != status:
             raise LabError(
                 f"{' '.join(arguments)}: exit status {ran.status}, not {status}\n"
-                f"{ran.out[-SHOWN_CHARS_MAX:]}\n{ran.err[-SHOWN_CHARS_MAX:]}"
+                f"{ran.out[-PRINTED_CHARS_MAX:]}\n{ran.err[-PRINTED_CHARS_MAX:]}"
             )
         return ran
 

@@ -107,7 +107,7 @@ class Alerted:
     def await_recovery(self) -> list[str]:
         """It runs and has committed everything; the lines that it has written."""
         self.sink.lab.wait_running(self.connector)
-        sinks.taken(self.sink)
+        sinks.await_commits(self.sink)
         return poison.delivered(self.sink, good())
 
     def over(self, incident: Json) -> dict[str, int]:
@@ -142,15 +142,15 @@ class Alerted:
 
     # ---- a person elsewhere -------------------------------------------------------------------
 
-    def typed(self, *verb: str, who: str = PERSON) -> tuple[str, ...]:
+    def typed(self, *verb: str, by: str = PERSON) -> tuple[str, ...]:
         """A command as it is typed by somebody who has nothing but a token."""
-        token = str(self.daemon.token_file(who))
+        token = str(self.daemon.token_file(by))
         return (*verb, "--url", self.daemon.control_url, "--token-file", token)
 
-    def run_verb(self, *verb: str, who: str = PERSON) -> subprocess.CompletedProcess[str]:
+    def run_verb(self, *verb: str, by: str = PERSON) -> subprocess.CompletedProcess[str]:
         """How such a command ends, and what it prints."""
         return finished(
-            (*EXPORTER, *self.typed(*verb, who=who)),
+            (*EXPORTER, *self.typed(*verb, by=by)),
             called=" ".join(verb),
             directory=self.directory,
             timeout_s=VERB_S_MAX,

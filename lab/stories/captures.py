@@ -26,7 +26,7 @@ from lab.errors import LabError
 from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
-TAKEN_S_MAX: Final = 90.0
+CAPTURED_S_MAX: Final = 90.0
 SOURCE_INTERVAL_S: Final = 2.0
 
 _NAMES: Final = {PostgresqlServer: POSTGRES_SHOP, MariadbServer: MARIADB_SHOP}
@@ -68,7 +68,7 @@ class Capture:
                 raise LabError(f"no connector reads {self.server.name}")
         self.lab.create(self.connector, config)
         self.lab.wait_running(self.connector)
-        self.taken()
+        self.await_rows()
 
     def records(self) -> int:
         """Return how many records the topic has; 0 while there is none."""
@@ -77,7 +77,7 @@ class Capture:
         start, end = cluster_actions.bounds(self.lab.east, self.topic)
         return end - start
 
-    def taken(self) -> None:
+    def await_rows(self) -> None:
         """Wait until the topic has a record of each row."""
         rows = self.server.count()
 
@@ -86,7 +86,7 @@ class Capture:
             if records < rows:
                 raise NotYet(f"{records} records of {rows} rows")
 
-        until(f"{self.topic} to have all rows", check, timeout_s=TAKEN_S_MAX)
+        until(f"{self.topic} to have all rows", check, timeout_s=CAPTURED_S_MAX)
 
     def offset(self) -> dict[str, Any]:
         """Return the stored offset, by REST; empty without one."""

@@ -33,7 +33,7 @@ R = TypeVar("R")
 SETTLE_S_MAX = 30.0
 # A record of this many bytes is more than a producer sends by default (max.request.size, 1 MiB).
 LARGE_BYTES = 2 * 1024 * 1024
-_EVERYBODY = ("User:*", "*")
+_ANY_CLIENT = ("User:*", "*")
 
 
 def bounds(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, int]:
@@ -128,7 +128,7 @@ def allow_reading(bootstrap: str, topic: str) -> None:
         ResourceType.TOPIC,
         topic,
         ResourcePatternType.LITERAL,
-        *_EVERYBODY,
+        *_ANY_CLIENT,
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
@@ -216,9 +216,15 @@ def _admin(bootstrap: str) -> AdminClient:
 
 
 def _binding(topic: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
-    who, host = _EVERYBODY
+    principal, host = _ANY_CLIENT
     return AclBinding(
-        ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, who, host, operation, permission
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        principal,
+        host,
+        operation,
+        permission,
     )
 
 

@@ -182,7 +182,7 @@ def begin(lab: Lab, name: str, server: Server, stage: str, *, records: int = 5) 
     cluster_actions.produce_texts(lab.east, sink.topic, good(0, records))
     lab.create(sink.connector, dependent.config)
     lab.wait_running(sink.connector)
-    sinks.taken(sink)
+    sinks.await_commits(sink)
     return dependent
 
 

@@ -74,7 +74,7 @@ def begin(sink: Sink, *, records: int = 5) -> Sink:
     )
     sink.lab.create(sink.connector, sink.config())
     sink.lab.wait_running(sink.connector)
-    taken(sink)
+    await_commits(sink)
     return sink
 
 
@@ -102,10 +102,10 @@ def poisoned(sink: Sink, *, restarts: int = 3) -> PoisonedSink:
 def tolerated(sink: Sink) -> None:
     """Let Connect leave such records out; a changed configuration restarts the task by itself."""
     sink.lab.create(sink.connector, {**sink.config(), "errors.tolerance": "all"})
-    taken(sink)
+    await_commits(sink)
 
 
-def taken(sink: Sink) -> None:
+def await_commits(sink: Sink) -> None:
     """Wait until the group has committed the end of the topic."""
 
     def check() -> None:
@@ -114,4 +114,4 @@ def taken(sink: Sink) -> None:
         if committed != end:
             raise NotYet(f"committed {committed}, log end {end}")
 
-    until(f"{sink.topic} taken", check, timeout_s=DEADLINE_S)
+    until(f"{sink.connector} to commit the end of {sink.topic}", check, timeout_s=DEADLINE_S)

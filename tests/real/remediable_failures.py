@@ -94,7 +94,7 @@ def knows(daemon: Guarded, sink: Sink) -> None:
     """Wait until the sink has taken everything and the daemon has seen that: where it stood at its
     first failure is else not where it stands at its next one.
     """
-    sinks.taken(sink)
+    sinks.await_commits(sink)
     log_end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
 
     def probe() -> None:

@@ -51,7 +51,7 @@ def run_story(at: Alerted) -> StoryResult:
     report.changes["before"] = at.daemon.changes(at.connector)
 
     approve = ("plan", "approve", plan["plan_id"], *APPROVED)
-    observed["by the alert"] = at.run_verb(*approve, who=ALERTS)
+    observed["by the alert"] = at.run_verb(*approve, by=ALERTS)
     observed["stands then"] = plan_of(at.daemon, at.connector, plan["plan_id"])["state"]
     observed["approval"] = at.run_verb(*approve)
     report.ends["skip"] = at.daemon.ended(plan)

@@ -62,7 +62,7 @@ class TableSink(Sink):
         self.produce((1, "one"), (2, "two"), (3, None))
         self.lab.create(self.connector, self.config())
         self.lab.wait_running(self.connector)
-        sinks.taken(self)
+        sinks.await_commits(self)
 
     def take_one_at_a_time(self) -> None:
         """Change its configuration, which restarts its task, and wait until that has failed."""
@@ -146,7 +146,7 @@ def test_a_row_that_postgresql_refuses_is_skipped_once_the_advice_is_followed(
         daemon.approve(plan)
         assert daemon.ended(plan)["ending"] == "succeeded"
         lab.wait_running(sink.connector)
-        sinks.taken(sink)
+        sinks.await_commits(sink)
 
         assert sink.rows() == [1, 2, 3, 4, 6, 7]
         copies = json.loads(daemon.cli("quarantine", "list", "--json"))

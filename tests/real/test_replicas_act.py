@@ -129,7 +129,7 @@ class ReplicatedDaemons:
 
     def written(self) -> set[str]:
         """What the sink has written once it has taken all."""
-        sinks.taken(self.sink)
+        sinks.await_commits(self.sink)
         return set(self.sink.path.read_text().splitlines())
 
 

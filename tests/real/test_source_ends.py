@@ -70,9 +70,9 @@ class Watched:
             evidence=self.product.evidence,
         )
 
-    def rests(self, capture: Capture) -> dict[str, Any]:
+    def await_rest(self, capture: Capture) -> dict[str, Any]:
         """Wait until nothing waits for a connector, and the offset is that of the last row."""
-        capture.taken()
+        capture.await_rows()
         return self.awaits(capture.connector, "rest", is_at_rest)
 
     def stops(self, capture: Capture) -> None:
@@ -84,7 +84,7 @@ class Watched:
             lambda: find_verdict(self.product, capture.connector) == "stopped",
         )
 
-    def found(self, name: str, subject: str) -> dict[str, Any]:
+    def await_finding(self, name: str, subject: str) -> dict[str, Any]:
         def probe() -> dict[str, Any]:
             findings = self.product.get("/api/v1/findings")["findings"]
             for finding in findings:
@@ -147,7 +147,7 @@ def test_rows_flow_and_nothing_waits_after_them(watched: Watched, database: str)
     capture = watched.capture(database)
     with watched.quiet():
         capture.server.insert(20)
-        end = watched.rests(capture)
+        end = watched.await_rest(capture)
         assert end["connected"] is True
         assert end["ahead"] == 0
         labels = {"connector": capture.connector}
@@ -161,7 +161,7 @@ def test_rows_flow_and_nothing_waits_after_them(watched: Watched, database: str)
 @each_database
 def test_writes_to_another_database_are_no_lag(watched: Watched, database: str) -> None:
     capture = watched.capture(database)
-    before = watched.rests(capture)
+    before = watched.await_rest(capture)
     records = capture.records()
     with watched.quiet():
         capture.server.insert(500, database=ARCHIVE)
@@ -185,7 +185,7 @@ def test_a_frozen_walsender_is_found_while_everything_runs_and_is_over_when_it_g
 ) -> None:
     capture = watched.capture("postgres")
     server = watched.lab.postgres
-    watched.rests(capture)
+    watched.await_rest(capture)
     with capture.frozen():
         before = server.wal_end()
         server.insert(200)
@@ -199,7 +199,7 @@ def test_a_frozen_walsender_is_found_while_everything_runs_and_is_over_when_it_g
         written = after - before
         assert written <= first["lag_bytes"] <= written + OWN_WAL_BYTES
         begun = seconds(first["behind_since"])
-        finding = watched.found("connector_silent", capture.connector)
+        finding = watched.await_finding("connector_silent", capture.connector)
         found_after_s = seconds(watched.product.get("/api/v1/findings")["at"]) - begun
         intervals = found_after_s / INTERVAL_S
         print(f"found after {intervals:.1f} intervals: {finding}")  # noqa: T201 - for people
@@ -212,7 +212,7 @@ def test_a_frozen_walsender_is_found_while_everything_runs_and_is_over_when_it_g
         grown_s = second["lag_seconds"] - first["lag_seconds"]
         assert abs(grown_s - elapsed_s) <= SOURCE_INTERVAL_S + 1
         assert set(capture.states()) == {"RUNNING"}
-    watched.rests(capture)
+    watched.await_rest(capture)
     watched.clear()
 
 
@@ -223,7 +223,7 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
 ) -> None:
     capture = watched.capture(database)
     server = capture.server
-    watched.rests(capture)
+    watched.await_rest(capture)
     watched.stops(capture)
     if isinstance(server, PostgresqlServer):
         # What others wrote before these rows is behind the position, too, and counts by then.
@@ -243,7 +243,7 @@ def test_what_is_written_while_a_connector_is_stopped_is_its_lag(
     # All that was there at the read before may be done.
     watched.awaits(capture.connector, "known lag", lambda end: end["caught_up"] is not True)
     watched.lab.resume(capture.connector)
-    watched.rests(capture)
+    watched.await_rest(capture)
 
 
 @pytest.mark.spark
@@ -251,7 +251,7 @@ def test_a_run_of_the_pipeline_retains_what_waits(watched: Watched) -> None:
     shown, retained = {}, {}
     for database in DATABASES:
         capture = watched.capture(database)
-        watched.rests(capture)
+        watched.await_rest(capture)
         watched.stops(capture)
         capture.server.insert(50)
         watched.awaits(capture.connector, "its lag", lambda end: end["lag_seconds"])
@@ -274,7 +274,7 @@ def test_a_run_of_the_pipeline_retains_what_waits(watched: Watched) -> None:
     assert retained == shown
     assert shown["mariadb"][-1] in {50, 51}
     for database in DATABASES:
-        watched.rests(watched.capture(database))
+        watched.await_rest(watched.capture(database))
 
 
 def test_a_snapshot_in_progress_has_no_number_and_is_ok(watched: Watched) -> None:
@@ -341,13 +341,13 @@ def test_a_stopped_database_is_found_and_is_over_when_it_is_back(
     watched: Watched, database: str
 ) -> None:
     capture = watched.capture(database)
-    watched.rests(capture)
+    watched.await_rest(capture)
     watched.lab.terminate(database)
     try:
-        finding = watched.found("source_down", database)
+        finding = watched.await_finding("source_down", database)
         assert capture.connector in finding["summary"]
     finally:
         watched.lab.start_process(database)
     capture.server.insert(5)
-    watched.rests(capture)
+    watched.await_rest(capture)
     watched.clear()

@@ -112,7 +112,7 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     assert f"alter {world.name}" in world.operator.done
     assert world.resource["spec"] == before
     assert not world.resource["metadata"].get("annotations")
-    sinks.taken(world.sink)
+    sinks.await_commits(world.sink)
     lines = set(world.sink.path.read_text().splitlines())
     assert lines == {poison.line(name) for name in (*poison.good(0, BEFORE), *after)}
     assert opened["plan"]["steps"][0]["record"]["offset"] == offset
