@@ -7,8 +7,8 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import Any, Final, NamedTuple, TypeVar
 
 import confluent_kafka as ck
 
@@ -22,6 +22,8 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TopicChanged,
 )
+
+_Entry = TypeVar("_Entry")
 
 _HTTP: Final = int.from_bytes(b"HTTP")
 _TLS_ALERTS: Final = range(0x15030000, 0x15040000)  # a TLS alert, read as the size of an answer
@@ -292,9 +294,8 @@ class ConnectionErrors(logging.Handler):
         Errors older than a minute belong to another failure; of the others the newest counts.
         """
         since = time.monotonic() - _ERROR_AGE_MAX_S
-        errors = [error for reported_at, error in self._errors if reported_at >= since]
-        lines = [line for reported_at, line in self._failures if reported_at >= since]
-        self.clear()
+        errors = [error for reported_at, error in _drain(self._errors) if reported_at >= since]
+        lines = [line for reported_at, line in _drain(self._failures) if reported_at >= since]
         for error in reversed(errors):
             if error.code() != ck.KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - it says no cause
                 return client_error_from(target, error)
@@ -311,6 +312,15 @@ class ConnectionErrors(logging.Handler):
 
     def __bool__(self) -> bool:
         return bool(self._errors)
+
+
+def _drain(entries: deque[_Entry]) -> list[_Entry]:
+    """Remove all entries and return them. Other threads may add and remove some meanwhile."""
+    drained: list[_Entry] = []
+    with suppress(IndexError):
+        while len(drained) < _RETAINED_ERRORS_MAX:
+            drained.append(entries.popleft())
+    return drained
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from offsetwatch.clients.kafka import errors
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clients.kafka.errors import explain_failure
+from offsetwatch.clients.kafka.errors import ConnectionErrors, explain_failure
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.errors import AccessDenied, ClientError, ResponseTimeout, TargetUnreachable
 from offsetwatch.model.topology import TopicPartition
@@ -308,3 +310,28 @@ def test_addresses_come_with_one_topic_of_which_log_ends_were_read() -> None:
         assert cluster_id
     finally:
         broker.stop()
+
+
+REFUSED = (
+    "FAIL [thrd:b]: b:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused"
+)
+
+
+def test_failures_that_another_thread_logs_during_a_read_are_of_the_next_read(monkeypatch) -> None:
+    """A moment that is compared logs another failure, as a thread of librdkafka's may just then."""
+    failures = ConnectionErrors()
+    line = logging.LogRecord("librdkafka", logging.ERROR, "", 0, REFUSED, (), None)
+    more = [line]
+
+    class Moment(float):
+        def __ge__(self, other: float) -> bool:
+            if more:
+                failures.emit(more.pop())
+            return super().__ge__(other)
+
+    monkeypatch.setattr(errors.time, "monotonic", lambda: Moment(100.0))
+    failures.emit(line)
+    failures.emit(line)
+    for _ in range(2):
+        assert isinstance(failures.pop("east"), TargetUnreachable)
+    assert failures.pop("east") is None
