@@ -68,6 +68,7 @@ from offsetwatch.remedy.model.service_api import (
     ProposalExpired,
     ProposalRefused,
     QuarantineRow,
+    RequestRefusal,
     RequestTargetNotFound,
     SelfApproval,
     Switches,
@@ -85,15 +86,6 @@ _ADDRESS: Final = "give --url the address of control.listen in the daemon's conf
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 DocumentType = TypeVar("DocumentType")
-Refusal = (
-    AlreadyDecided
-    | KeyReused
-    | PlanHashMismatch
-    | ProposalExpired
-    | ProposalRefused
-    | RequestTargetNotFound
-    | SelfApproval
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +302,7 @@ class _JournalVerification(msgspec.Struct):
     said: str = ""
 
 
-_REFUSALS: Final[dict[str, Callable[[ControlProblem], Refusal]]] = {
+_REFUSALS: Final[dict[str, Callable[[ControlProblem], RequestRefusal]]] = {
     "not_found": lambda _: RequestTargetNotFound(),
     "unknown_connector": lambda _: RequestTargetNotFound(),
     "plan_changed": lambda problem: PlanHashMismatch(sha256=problem.plan_sha256),
@@ -397,7 +389,7 @@ class RemoteRemediationService:
         decision: str,
         body: dict[str, str],
         expected: UnionType = DecisionAnswer,
-    ) -> ChangeRecorded | Refusal:
+    ) -> ChangeRecorded | RequestRefusal:
         path = f"{_format_plan_path(plan_id)}/{decision}"
         reply = self._client.send("POST", path, body, also=_REFUSAL_STATUSES)
         if reply.fine:
@@ -406,7 +398,7 @@ class RemoteRemediationService:
 
     def _refusal(
         self, reply: ControlClientReply, expected: UnionType | type[ProposalRefused]
-    ) -> Refusal:
+    ) -> RequestRefusal:
         """Return the refusal. Raises ClientError for one that is not among the expected answers."""
         problem = self._client.decode(reply.body, ControlProblem)
         if problem.error in _REFUSALS:

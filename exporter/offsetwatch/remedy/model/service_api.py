@@ -268,6 +268,15 @@ class AlreadyDecided(_ApiStruct, frozen=True):
 ProposalAnswer = ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound
 DecisionAnswer = ChangeRecorded | RequestTargetNotFound | AlreadyDecided
 ApprovalAnswer = DecisionAnswer | PlanHashMismatch | ProposalExpired | SelfApproval
+RequestRefusal = (
+    AlreadyDecided
+    | KeyReused
+    | PlanHashMismatch
+    | ProposalExpired
+    | ProposalRefused
+    | RequestTargetNotFound
+    | SelfApproval
+)
 
 
 class RequestedPlan(NamedTuple):

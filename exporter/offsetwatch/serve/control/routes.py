@@ -27,6 +27,7 @@ from offsetwatch.remedy.model.service_api import (
     ProposalAccepted,
     ProposalExpired,
     ProposalRefused,
+    RequestRefusal,
     RequestTargetNotFound,
     SelfApproval,
     Switches,
@@ -131,19 +132,8 @@ def _propose(call: Call) -> ControlHttpAnswer:
     return _answer_outcome(outcome)
 
 
-EndpointRefusal = (
-    RequestTargetNotFound
-    | PlanHashMismatch
-    | ProposalExpired
-    | SelfApproval
-    | AlreadyDecided
-    | KeyReused
-    | ProposalRefused
-)
-
-
 def _decide_on_plan(
-    decide: Callable[[Call], ChangeRecorded | EndpointRefusal],
+    decide: Callable[[Call], ChangeRecorded | RequestRefusal],
 ) -> Callable[[Call], ControlHttpAnswer]:
     """Return the endpoint that records a decision about a plan that the principal may see.
 
@@ -170,7 +160,7 @@ _resolve = _decide_on_plan(
 )
 
 
-def _answer_outcome(outcome: ChangeRecorded | EndpointRefusal) -> ControlHttpAnswer:
+def _answer_outcome(outcome: ChangeRecorded | RequestRefusal) -> ControlHttpAnswer:
     match outcome:
         case ChangeRecorded():
             return build_answer({"done": True} if outcome.row is None else outcome.row)
