@@ -24,6 +24,9 @@ stretch storm wish wishes picture together alike edge
 """
 BANNED = frozenset(_BANNED.split())
 BANNED_IN_TESTS = {"nobody", "nobodys", "somebody", "somebodys", "whoever", "told", "anew"}
+# Words after which a docstring leaves its subject out.
+_VAGUE_BEGINNINGS = "Of What Whether Where Who Whose How One That As When Which"
+VAGUE_BEGINNINGS = frozenset(_VAGUE_BEGINNINGS.split())
 # What stands in a published document (OpenAPI), in guards' names, or is a word of the field.
 PUBLISHED = {
     "shown_first",
@@ -103,6 +106,18 @@ def test_names_are_words_of_the_field(package):
         if words(name) & BANNED and name not in PUBLISHED | OF_THE_FIELD
     ]
     assert wrong == []
+
+
+def test_a_docstring_begins_with_a_noun_or_a_verb():
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    docstrings = [
+        (str(module.relative_to(PACKAGE)), docstring)
+        for module in MODULES
+        for node in ast.walk(ast.parse(module.read_text()))
+        if isinstance(node, documented) and (docstring := ast.get_docstring(node)) is not None
+    ]
+    assert len(docstrings) > 4000
+    assert [item for item in docstrings if item[1].split()[0] in VAGUE_BEGINNINGS] == []
 
 
 def test_a_test_is_named_by_condition_and_result_in_words_of_the_field():
