@@ -21,8 +21,7 @@ from offsetwatch.cli.common.document_source import (
 )
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect.status import (
-    FAILOVER_HEADINGS,
-    format_failover_row,
+    FAILOVER_COLUMNS,
     format_raw_json,
     format_source_lag,
     is_loud,
@@ -195,10 +194,10 @@ def _print_tables(document: ExplainBody) -> None:
             },
         )
     if document["failover"]:
-        output.print_table(
+        output.print_columns(
             "Failover (where a group would start if it moved to the target now)",
-            FAILOVER_HEADINGS,
-            map(format_failover_row, document["failover"]),
+            document["failover"],
+            FAILOVER_COLUMNS,
         )
     output.print_columns(
         "Rests on",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -337,9 +337,12 @@ def _print_tables(status: StatusDocument, empty: str) -> None:
     print_rows(
         "group",
         "Failover",
-        ("cluster", *FAILOVER_HEADINGS),
+        ("cluster", *FAILOVER_COLUMNS),
         (
-            (flow.connect_cluster, *format_failover_row({"flow": flow.aliases, **group}))
+            (
+                flow.connect_cluster,
+                *(cell({"flow": flow.aliases, **group}) for cell in FAILOVER_COLUMNS.values()),
+            )
             for flow in flows
             for group in flow.groups
         ),
@@ -369,34 +372,18 @@ def _print_tables(status: StatusDocument, empty: str) -> None:
     )
 
 
-FAILOVER_HEADINGS = (
-    "flow",
-    "group",
-    "topic",
-    "partition#",
-    "upstream#",
-    "best#",
-    "starts at#",
-    "by",
-    "reads again#",
-    "skips#",
-)
-
-
-def format_failover_row(view: FlowGroupRow) -> tuple[object, ...]:
-    """Return the cells under FAILOVER_HEADINGS of a row that `build_connector_group_rows` built."""
-    return (
-        view["flow"],
-        view["group"],
-        view["topic"],
-        view["partition"],
-        view["upstream"],
-        view["best"],
-        view["landing"],
-        view["landing_from"],
-        view["reread_records"],
-        view["skip_records"],
-    )
+FAILOVER_COLUMNS: Final[Mapping[str, Callable[[FlowGroupRow], object]]] = {
+    "flow": lambda row: row["flow"],
+    "group": lambda row: row["group"],
+    "topic": lambda row: row["topic"],
+    "partition#": lambda row: row["partition"],
+    "upstream#": lambda row: row["upstream"],
+    "best#": lambda row: row["best"],
+    "starts at#": lambda row: row["landing"],
+    "by": lambda row: row["landing_from"],
+    "reads again#": lambda row: row["reread_records"],
+    "skips#": lambda row: row["skip_records"],
+}
 
 
 def _format_source_end(end: SourceEndRow | None) -> tuple[str | None, str | None]:
