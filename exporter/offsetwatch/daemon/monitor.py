@@ -486,18 +486,15 @@ class ClusterMonitor:
                 and self._put((InputRetired(InputId(GROUPS, connect_cluster=connect.name)),))
             ):
                 self._polled_early.discard(key)
-        flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
+        flows = snapshot.index.flows
         for key in flows.keys() - self._assigned_early:
             self._poll_assignment(flows[key])
         self._assigned_early = set(flows)
-        upstreams = {key: flow.upstream for key, flow in flows.items() if flow.upstream}
-        for key in upstreams.keys() - self._polled_early:
-            if any(
-                (partition.connect_cluster, partition.connector) == key
-                for partition in snapshot.mirror_partitions
-            ):
+        for key in flows.keys() & snapshot.index.mirror_partitions.keys() - self._polled_early:
+            upstream = flows[key].upstream
+            if upstream is not None:
                 self._polled_early.add(key)
-                self._polls[LOG_ENDS, upstreams[key]]()
+                self._polls[LOG_ENDS, upstream]()
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:
         sinks = self.snapshot.topology.sinks

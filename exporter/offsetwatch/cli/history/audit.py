@@ -76,11 +76,10 @@ def print_audit(**arguments: Any) -> int:
     bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
     with read_complete_snapshot(loaded, options.timeout_s) as snapshot:
         flow = _find_flow(snapshot.topology, options)
-    key = (flow.connect_cluster, flow.connector)
+    key = flow.connector_key
     replicated = {
         TopicPartition(partition.topic, partition.partition): partition.replicated
-        for partition in snapshot.mirror_partitions
-        if (partition.connect_cluster, partition.connector) == key
+        for partition in snapshot.index.mirror_partitions.get(key, ())
     }
     sides = AuditClients({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
     transforms = _read_transforms(loaded, flow)

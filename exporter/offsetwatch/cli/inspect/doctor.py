@@ -404,12 +404,8 @@ class Doctor:
                 yield from diagnosis.check_status_topic(connect.name, snapshot.topology)
         for flow in snapshot.topology.flows:
             target = self._clusters.get(flow.downstream or "")
-            copied = {
-                partition.topic
-                for partition in snapshot.mirror_partitions
-                if (partition.connect_cluster, partition.connector)
-                == (flow.connect_cluster, flow.connector)
-            }
+            partitions = snapshot.index.mirror_partitions.get(flow.connector_key, ())
+            copied = {partition.topic for partition in partitions}
             yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
         unread_inputs = list_unread_inputs(snapshot)
         unread_clusters = collect_unread_clusters(
