@@ -29,7 +29,7 @@ from offsetwatch.remedy.locate.converters import (
     parse_truth,
     read_converters,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation, build_offset_after
 from offsetwatch.remedy.model.policy import SinkProfile
 
 BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
@@ -602,18 +602,17 @@ def build_identified_record(
     kafka: str,
     suspect: Suspect,
     record: RawRecord,
-    to: PartitionOffset,
     methods: tuple[str, ...],
     evidence: Evidence,
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
-    """Build the answer that this record blocks the connector; `to` is the offset after a skip."""
+    """Build the answer that this record blocks the connector, with the offset after a skip."""
     topic_id, partition = suspect.reading.topic_id, suspect.position.partition
     assert topic_id is not None
     return IdentifiedRecord(
         RecordLocation(kafka, partition.topic, topic_id, partition.partition, record.offset),
         frm=suspect.partition.pair,
-        to=to,
+        to=build_offset_after(suspect.partition.pair, record.offset),
         method=methods[0],
         sha256=record.sha256,
         size_bytes=record.size_bytes,

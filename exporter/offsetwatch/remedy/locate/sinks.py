@@ -32,7 +32,6 @@ from offsetwatch.remedy.locate.converters import (
     check_header_conversion,
 )
 from offsetwatch.remedy.locate.search import (
-    IdentifiedRecord,
     NoIdentification,
     PartitionReading,
     ReadPosition,
@@ -48,7 +47,7 @@ from offsetwatch.remedy.locate.search import (
     refuse_by_failure,
     refuse_by_offsets,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 # The order in which a record goes through them.
 CONVERTER_STAGES: Final = (KEY, VALUE, HEADER)
@@ -259,22 +258,9 @@ def _find_corrupt_record(subject: SinkSubject, suspects: tuple[Suspect, ...]) ->
     assert record is not None
     if record.offset != suspect.position.next:
         return _explain_gap(suspect, record)
-    return _build_identified(
-        subject, suspect, record, ("checksum",), (), (recommendations.OTHER_REPLICAS,)
+    return build_identified_record(
+        subject.kafka, suspect, record, ("checksum",), (), (recommendations.OTHER_REPLICAS,)
     )
-
-
-def _build_identified(
-    subject: SinkSubject,
-    suspect: Suspect,
-    record: RawRecord,
-    methods: tuple[str, ...],
-    evidence: Evidence,
-    recommend: tuple[str, ...],
-) -> IdentifiedRecord:
-    assert record.offset == suspect.position.next
-    to = build_offset_after(suspect.partition.pair, record.offset)
-    return build_identified_record(subject.kafka, suspect, record, to, methods, evidence, recommend)
 
 
 def _explain_gap(suspect: Suspect, record: RawRecord) -> NoIdentification:
@@ -418,8 +404,9 @@ class _Search:
         if contradiction is not None:
             return self._disagree(pointers, contradiction)
         methods = tuple(pointer.method for pointer in pointers)
-        return _build_identified(
-            self._subject, suspect, record, methods, self._evidence(), self._recommend
+        assert record.offset == suspect.position.next
+        return build_identified_record(
+            self._subject.kafka, suspect, record, methods, self._evidence(), self._recommend
         )
 
     def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NoIdentification:

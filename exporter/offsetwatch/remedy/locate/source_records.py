@@ -32,7 +32,7 @@ from offsetwatch.remedy.locate.search import (
     refuse_by_failure,
     refuse_by_offsets,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 _POSITION: Final = "position"
 _INCREMENTING: Final = "incrementing"
@@ -155,7 +155,6 @@ def _identify(
         subject.kafka,
         suspect,
         record,
-        build_offset_after(suspect.partition.pair, record.offset),
         ("next_record",),
         (EvidenceItem("next record", _describe_offset(record.offset), OFFSET),),
         (),

@@ -46,7 +46,7 @@ from offsetwatch.remedy.locate.search import (
     refuse_by_failure,
     refuse_by_offsets,
 )
-from offsetwatch.remedy.model.plan import PartitionOffset, build_offset_after
+from offsetwatch.remedy.model.plan import PartitionOffset
 
 OFFSET_FIELD: Final = "offset"
 # What is counted at most for a record beside its parts, and is less when it is written: below the
@@ -252,10 +252,7 @@ def _build_identified(
 ) -> IdentifiedRecord:
     assert record.offset >= suspect.position.next
     assert all(other.offset >= record.offset for other in suspect.window.records)
-    to = build_offset_after(suspect.partition.pair, record.offset)
-    return build_identified_record(
-        subject.kafka, suspect, record, to, (method,), evidence, recommend
-    )
+    return build_identified_record(subject.kafka, suspect, record, (method,), evidence, recommend)
 
 
 _TIMESTAMP_FIELDS: Final = frozenset({"timestamp", "timestamp_nanos"})
