@@ -327,7 +327,7 @@ def _suggest_connector(request: PlanRequest, api: OperatorService) -> str:
 
 def _print_created_plan(plan_details: PlanDetails, *, output_format: OutputFormat) -> None:
     status = plan_details.row.state.value
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, build_details_document(plan_details, status))
-    else:
-        print_plan(plan_details, status, brief=True)
+    document = build_details_document(plan_details, status)
+    output.print_result(
+        output_format, document, lambda: print_plan(plan_details, status, brief=True)
+    )

@@ -43,10 +43,8 @@ def print_newest_records(*, count: int, output_format: OutputFormat, **where: An
     with open_service(build_service_access(**where)) as session:
         health = _check_journal(session)
         entries = list(_read_journal_from(session, max(1, health.records - count + 1)))[-count:]
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, [build_record_document(entry) for entry in entries])
-    else:
-        print_records("Journal", entries)
+    document = [build_record_document(entry) for entry in entries]
+    output.print_result(output_format, document, lambda: print_records("Journal", entries))
 
 
 def _check_journal(session: ServiceSession) -> JournalCheckPassed:

@@ -85,10 +85,7 @@ def print_copies(*, output_format: OutputFormat, **where: Path | None) -> int:
     except ClientError as exc:
         failed = exc  # after what was found without it
     rows = sorted(_select_newest(rows), key=lambda row: row["at"])
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, rows)
-    else:
-        _print_rows(rows, store.name)
+    output.print_result(output_format, rows, lambda: _print_rows(rows, store.name))
     for problem in problems:
         output.print_error(f"{store.name}: {problem}")
     if failed is not None:

@@ -39,10 +39,7 @@ def change_mode(
     if mode is None:
         with open_service(access) as session:
             switches = session.service.switches()
-        if output_format is not OutputFormat.TABLE:
-            output.print_document(output_format, switches)
-        else:
-            _print_switches(switches)
+        output.print_result(output_format, switches, lambda: _print_switches(switches))
         return OK
     if because is None:
         raise click.UsageError(
