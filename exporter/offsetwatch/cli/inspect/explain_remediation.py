@@ -1,8 +1,6 @@
-"""Remediation in `explain`: as of the daemon's journal, and as of now.
+"""Remediation in `explain`: mode, incidents, plans and answers of the guards.
 
-The journal has incidents, plans and the last answers of the guards. A preview asks the clusters
-for the plan as of now and every guard's answer. The process has only just started: what takes two
-observations to detect, only the daemon reports, and the guard against a fresh start is left out.
+They are those of the daemon's journal. Without a daemon's answer, previews as of now are added.
 """
 
 from __future__ import annotations
@@ -10,28 +8,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import add_config_option
-from offsetwatch.cli.plans.print import build_plan_document, print_guards
-from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
+from offsetwatch.cli.plans.print import (
+    MODE_MEANINGS,
+    build_plan_document,
+    describe_pause,
+    print_guards,
+)
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.errors import ClientError, JournalDamaged
+from offsetwatch.errors import JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
-from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import FILE_NAME
-from offsetwatch.remedy.model.incidents import Incident, find_incidents
 from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
 from offsetwatch.remedy.model.service_api import (
     Breaker,
-    GuardAnswerRow,
     Mode,
     PlanRow,
     RemediationPause,
@@ -41,7 +40,7 @@ from offsetwatch.remedy.views import plan_view
 from offsetwatch.remedy.views.plan_text import COMMAND
 
 if TYPE_CHECKING:
-    from offsetwatch.remedy.planner import Planner
+    from offsetwatch.cli.inspect.remediation_preview import RemediationPreview
     from offsetwatch.state.snapshot import Snapshot
 
 
@@ -63,7 +62,8 @@ class RemediationReport(NamedTuple):
     def print(self) -> None:
         """Print all of it as tables."""
         print_connector_remediation(self.journal)
-        print_previews(self.previews)
+        for preview in self.previews:
+            preview.print()
 
 
 def read_remediation(
@@ -73,7 +73,13 @@ def read_remediation(
 
     snapshot    of an own inspection that is still open; None if there was none
     """
-    previews = () if snapshot is None else preview_remediation(config, snapshot, cluster, connector)
+    previews: tuple[RemediationPreview, ...] = ()
+    if snapshot is not None:
+        from offsetwatch.cli.inspect.remediation_preview import (  # noqa: PLC0415 - the guards too
+            preview_remediation,
+        )
+
+        previews = preview_remediation(config, snapshot, cluster, connector)
     journal = read_connector_remediation(config, cluster, connector, SystemClock().now())
     return RemediationReport(journal, previews)
 
@@ -207,88 +213,10 @@ def print_connector_remediation(remediation: ConnectorRemediation | None) -> Non
             f"{refusal.mode}: {outcome}",
             tuple(map(plan_view.build_guard_row, refusal.answers)),
         )
-        _print_recommendations(refusal.recommend)
+        print_recommendations(refusal.recommend)
 
 
-def _print_recommendations(recommend: tuple[str, ...]) -> None:
+def print_recommendations(recommend: tuple[str, ...]) -> None:
+    """Print what would help more than an action; nothing for none."""
     if recommend:
         output.print_lines("Better than that", [f"  {said}" for said in recommend])
-
-
-_STARTUP_GUARDS: Final = frozenset({"start_grace"})
-_OUTCOME_WORDS: Final = {
-    Permission.NO: "it is not done",
-    Permission.WOULD: "it would be done; the mode is to observe",
-    Permission.PROPOSE: "it is proposed to people",
-    Permission.ACT: "it is done without asking",
-}
-
-
-class RemediationPreview(NamedTuple):
-    """Preview for one incident, with the fields of its JSON document.
-
-    plan    in words; None if none can be made, for the reason in `said`
-    """
-
-    incident: str
-    what: str
-    since: Moment
-    action: str
-    comes_to: Permission
-    plan: str | None
-    said: str
-    guards: tuple[GuardAnswerRow, ...]
-    recommend: tuple[str, ...]
-
-
-def preview_remediation(
-    config: Config, snapshot: Snapshot, cluster: str, connector: str
-) -> tuple[RemediationPreview, ...]:
-    """Return one preview for each incident; none if no daemon has written a journal yet."""
-    folder = Path(config.state_dir)
-    stop_on = frozenset(config.remedy.stop_on)
-    incidents = [
-        incident
-        for incident in find_incidents(snapshot, stop_on)
-        if (incident.connect_cluster, incident.connector) == (cluster, connector)
-    ]
-    if not incidents or not (folder / FILE_NAME).exists():
-        return ()
-    from offsetwatch.daemon.remediation import open_remediation_parts  # noqa: PLC0415 - clients
-
-    try:
-        with open_remediation_parts(
-            config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
-        ) as parts:
-            return tuple(_preview_incident(parts.planner, incident) for incident in incidents)
-    except ClientError as exc:
-        output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
-        return ()
-
-
-def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
-    evaluation = planner.evaluate_case(planner.choose_action(incident))
-    answers = tuple(answer for answer in evaluation.answers if answer.guard not in _STARTUP_GUARDS)
-    return RemediationPreview(
-        incident=incident.key,
-        what=incident.said,
-        since=Moment(incident.since),
-        action=evaluation.action.value,
-        comes_to=derive_permission(answers),
-        plan=None if evaluation.plan is None else evaluation.plan.verb,
-        said=evaluation.said,
-        guards=tuple(map(plan_view.build_guard_row, answers)),
-        recommend=evaluation.recommend,
-    )
-
-
-def print_previews(previews: tuple[RemediationPreview, ...]) -> None:
-    """Print the previews as tables."""
-    for preview in previews:
-        title = f"{preview.action}, asked just now"
-        if preview.plan is None:
-            output.print_lines(f"{title}: no plan can be made: {preview.said}", ())
-        else:
-            outcome = _OUTCOME_WORDS[preview.comes_to]
-            print_guards(f"{title}: {preview.plan}: {outcome}", preview.guards)
-        _print_recommendations(preview.recommend)

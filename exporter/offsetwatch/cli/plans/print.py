@@ -1,4 +1,4 @@
-"""Tables of a plan for the person who decides: facts, steps, guards and exact requests.
+"""Tables of a plan for the person who decides, and texts about the mode and a pause.
 
 Tables go to standard output.
 """
@@ -10,18 +10,24 @@ from typing import Any, Final
 from offsetwatch.cli.common import output
 from offsetwatch.formatting import format_count
 from offsetwatch.model.findings import format_value
-from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.plan import Plan, PlanStatus
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
+    Mode,
     PlanDetails,
     PlanRow,
     ProposalRefused,
+    RemediationPause,
 )
 from offsetwatch.remedy.views.plan_text import COMMAND, format_pairs
 
 PAIRS_MAX: Final = 20  # of a step in a table
+MODE_MEANINGS: Final = {
+    Mode.OBSERVE: "reports what would be done, and does nothing",
+    Mode.PROPOSE: "proposes plans, and carries out what an operator approves",
+    Mode.AUTO: "acts without approval where the configuration allows it, and proposes elsewhere",
+}
 
 
 def build_plan_document(row: PlanRow, status: str) -> dict[str, Any]:
@@ -191,6 +197,8 @@ _ANSWER_WORDS: Final = {_ASKS: "asks for approval"}
 def _rank_guard(answer: GuardAnswerRow) -> int:
     if answer.answer == "pass":
         return _PASSES
+    from offsetwatch.remedy.guards import AUTOMATIC_GUARDS  # noqa: PLC0415 - a tenth of `explain`
+
     return _ASKS if answer.guard in AUTOMATIC_GUARDS else _DENIES
 
 
@@ -244,3 +252,13 @@ def describe_next_step(row: PlanRow, options: str) -> str:
         case _:
             why = "" if row.said in {"done", row.verb} else f": {row.said}"
             return f"{row.verb or row.action}: {row.state.value}{why}"
+
+
+def describe_pause(pause: RemediationPause) -> str:
+    """Return until when remediation is paused, by whom, since when and why."""
+    until = (
+        "until an operator ends it"
+        if pause.until is None
+        else f"until {output.format_moment(pause.until)}"
+    )
+    return f"{until}, by {pause.by} since {output.format_moment(pause.at)}: {pause.because}"

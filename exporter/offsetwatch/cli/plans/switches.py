@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.plans.print import MODE_MEANINGS, describe_pause
 from offsetwatch.cli.plans.service_access import ServiceAccess, build_service_access, open_service
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import ConfigError
@@ -16,17 +17,11 @@ from offsetwatch.remedy.model.service_api import (
     Breaker,
     Mode,
     ProposalRefused,
-    RemediationPause,
     RequestTargetNotFound,
     Switches,
 )
 
 OK, FINDINGS, DENIED = 0, 1, 3
-MODE_MEANINGS: Final = {
-    Mode.OBSERVE: "reports what would be done, and does nothing",
-    Mode.PROPOSE: "proposes plans, and carries out what an operator approves",
-    Mode.AUTO: "acts without approval where the configuration allows it, and proposes elsewhere",
-}
 
 
 def change_mode(
@@ -69,16 +64,6 @@ def _print_switches(switches: Switches) -> None:
     output.print_table("Remediation", ("", ""), rows)
     if switches.breakers:
         _print_breakers(switches.breakers)
-
-
-def describe_pause(pause: RemediationPause) -> str:
-    """Return until when remediation is paused, by whom, since when and why."""
-    until = (
-        "until an operator ends it"
-        if pause.until is None
-        else f"until {output.format_moment(pause.until)}"
-    )
-    return f"{until}, by {pause.by} since {output.format_moment(pause.at)}: {pause.because}"
 
 
 def pause_plans(

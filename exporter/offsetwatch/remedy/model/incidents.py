@@ -11,10 +11,13 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun, Finding, FindingName
-from offsetwatch.state.snapshot import ConnectorView, Snapshot
+
+if TYPE_CHECKING:
+    from offsetwatch.state.snapshot import ConnectorView, Snapshot
 
 
 class IncidentKind(StrEnum):

@@ -13,7 +13,6 @@ from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRow
 from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.engine.requests import build_step_request
-from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.fleet_state import FleetState
@@ -244,6 +243,8 @@ def _build_refusal_row(refusal: ActionRefused) -> RefusalRow:
 
 
 def _build_guard_rows(answers: Iterable[GuardAnswer]) -> tuple[GuardRow, ...]:
+    from offsetwatch.remedy.guards import AUTOMATIC_GUARDS  # noqa: PLC0415 - a tenth of `explain`
+
     return tuple(
         GuardRow(
             answer.number,

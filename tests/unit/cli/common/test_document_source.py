@@ -190,6 +190,30 @@ def test_beside_a_daemon_verbs_import_no_client_of_a_cluster(tmp_path, daemon):
     assert "pydantic" not in json.loads(done.stdout)[0]
 
 
+# What only a preview of remediation needs, which is not made of a daemon's answer.
+PREVIEW_IMPORTS = SLOW_IMPORTS - {"offsetwatch.remedy.journal"} | {
+    *("offsetwatch.cli.offsets.execute", "offsetwatch.remedy.classify"),
+    *("offsetwatch.remedy.guards", "offsetwatch.state.snapshot", "offsetwatch.toolbox.validation"),
+}
+
+
+def test_explain_reads_the_journal_without_what_evaluates_and_changes(tmp_path, daemon):
+    port, rows = daemon
+    rows[0] = replace(build_snapshot(), ready=True, waiting_for=(), inputs=())
+    ServiceBench(tmp_path / "state")
+    words = ["explain", "mm2", "-c", str(config(tmp_path, port))]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_SCRIPT, json.dumps([words])],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    (modules,) = json.loads(done.stdout)
+    assert "offsetwatch.remedy.journal.index" in modules
+    assert PREVIEW_IMPORTS & {*modules} == frozenset()
+
+
 # What draws, and what loads while the clusters have not yet answered the probe.
 LATE_IMPORTS = (
     "rich",

@@ -11,11 +11,10 @@ import pytest
 from offsetwatch import documents
 from offsetwatch.cli.inspect.explain_remediation import (
     build_remediation_document,
-    preview_remediation,
     print_connector_remediation,
-    print_previews,
     read_connector_remediation,
 )
+from offsetwatch.cli.inspect.remediation_preview import preview_remediation
 from offsetwatch.config import Config, load
 from offsetwatch.daemon import remediation
 from offsetwatch.daemon.remediation import RemediationParts
@@ -88,7 +87,7 @@ def test_what_would_be_done_is_reported_with_every_guard_and_nothing_is_written(
     assert "start_grace" not in names
     assert agency.ledger.journal.verify() == before
     assert agency.changes() == []
-    print_previews((result,))
+    result.print()
     out = capsys.readouterr().out
     assert "it is proposed to people" in out
     assert "G14  identified" in out
@@ -100,7 +99,8 @@ def test_in_observe_it_is_notified_that_it_would_be_done(tmp_path, monkeypatch, 
     agency = Agency(tmp_path / "state", replace(POLICY, mode=Mode.OBSERVE))
     watched(agency, monkeypatch)
     failing(agency)
-    print_previews(preview(agency))
+    for result in preview(agency):
+        result.print()
     assert "it would be done; the mode is to observe" in capsys.readouterr().out
 
 
@@ -109,7 +109,7 @@ def test_of_what_no_plan_can_be_made_the_reason_is_reported(agency, capsys, monk
     result = preview(agency)[0]._replace(
         plan=None, said="two records are bad", recommend=("a DLQ",)
     )
-    print_previews((result,))
+    result.print()
     out = capsys.readouterr().out
     assert "no plan can be made: two records are bad" in out
     assert "Better than that\n  a DLQ" in out
