@@ -43,6 +43,7 @@ from offsetwatch.state.snapshot import Snapshot
 
 # A request took its whole time, or the next one may.
 _NO_ANSWER: Final = (TargetUnreachable, AmbiguousOutcome, TooManyRequests)
+NOTHING_FAILED: Final = "no task is failed: there is nothing to restart"
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
 
 
@@ -340,6 +341,10 @@ class Planner:
                 case.action, None, said="Connect does not return what a plan needs"
             )
         if case.action is Action.RESTART_FAILED:
+            if case.by_person and now.connector is not None:
+                status = now.connector.status
+                if "failed" not in {status.state, *status.tasks}:
+                    return CaseEvaluation(case.action, None, said=NOTHING_FAILED)
             self._locator.observe(case, now, self._snapshot())
         plan = self._build_plan(case, header, restored)
         facts = self._collector.gather(replace(case, plan=plan), now)

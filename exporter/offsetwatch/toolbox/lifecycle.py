@@ -138,6 +138,9 @@ def prepare_restart(
         wrong = "is stopped: a restart would leave it so"
         problem = ValidationProblem(name, wrong, "`connectors resume` starts it")
         return PreparedChange(name, (problem,))
+    if only_failed and "failed" not in {known.state, *(task.state for task in known.tasks)}:
+        note = f"{_describe_state(known)}: no task is failed: there is nothing to restart"
+        return PreparedChange(name, (), notes=(note,))
     return _build_change(
         f"restart {name}",
         store,

@@ -405,6 +405,16 @@ def test_a_backup_that_an_operator_has_put_back_is_put_back(agency):
     assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
 
 
+def test_a_restart_that_an_operator_requests_is_refused_while_no_task_is_failed(agency):
+    agency.wait(5.0)
+    request = service_api.PlanRequest(
+        service_api.Wish.RESTART_FAILED, "lab", SINK_NAME, "it looked odd", "k1"
+    )
+    assert agency.planner.for_person(request, "ada") == service_api.ProposalRefused(
+        said="no task is failed: there is nothing to restart"
+    )
+
+
 def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
     agency = Agency(tmp_path, replace(POLICY, mode=Mode.OBSERVE))
     failing(agency)

@@ -164,13 +164,24 @@ def test_a_deleted_connector_leaves_a_backup_and_words_about_what_stays(shell, w
 
 
 def test_a_restart_that_only_concerns_what_failed_says_so_to_connect(shell, worker):
-    worker.add("src")
+    worker.add("src", failing=True)
     assert (
         shell.change("connectors", "restart", "src", "--only-failed", "--watch", "0").exit_code == 0
     )
     assert worker.changes() == [
         ("POST", "/connectors/src/restart?includeTasks=true&onlyFailed=true")
     ]
+
+
+def test_a_restart_of_what_failed_changes_nothing_while_no_task_is_failed(shell, worker):
+    worker.add("src")
+    for more in ((), ("--dry-run",)):
+        done = shell.run("connectors", "restart", "src", "--only-failed", *more)
+        assert done.exit_code == 0
+        assert "no task is failed: there is nothing to restart" in done.stderr
+        assert done.stdout == ""
+    assert worker.changes() == []
+    assert not (shell.folder / "state").exists()
 
 
 @pytest.mark.parametrize("verb", ["restart", "resume"])
