@@ -105,6 +105,7 @@ def poll_groups(
     sink_offsets: list[SinkOffset] = []
     failures: dict[str, ClientError] = {}
     by_rest: list[SinkOffset] = []
+    missing: list[tuple[str, str]] = []
     read = 0
     existing: dict[str, dict[str, int] | ClientError] = {}
     requested_at = clock.now()
@@ -119,6 +120,7 @@ def poll_groups(
             if isinstance(topics, ClientError):
                 raise topics
             sink_offsets.extend(_read_sink_offsets(admin, sink, topics, failures))
+            missing += ((sink.connector, topic) for topic in sorted(sink.topics - topics.keys()))
             read += 1
         except ClientError as exc:
             failures[sink.connector] = exc
@@ -127,7 +129,9 @@ def poll_groups(
             elif sink.connector in polled:
                 with suppress(ClientError):  # the group says why
                     by_rest += _add_log_ends(admin, sink, polled[sink.connector], {})
-    offsets = SinkOffsetsRead(connect_cluster, tuple(sink_offsets), requested_at, tuple(by_rest))
+    offsets = SinkOffsetsRead(
+        connect_cluster, tuple(sink_offsets), requested_at, tuple(by_rest), tuple(missing)
+    )
     if failures and not read:
         failed = build_failure(input_id, next(iter(failures.values())))
         return (offsets, failed) if by_rest else (failed,)

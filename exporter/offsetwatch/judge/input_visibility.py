@@ -21,7 +21,7 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
     build_source_end_input,
 )
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, describe_missing_topics
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.connect.state_history import has_lost_status
 from offsetwatch.state.failover import build_groups_input
@@ -204,6 +204,14 @@ class InputVisibility:
             self.explain_absence(key, sink=self.is_sink(key)) is not None
             or self.explain_missing_syncs(key) is not None
         )
+
+    def explain_missing_topics(self, key: ConnectorKey) -> str | None:
+        """Explain that topics which the configuration of a sink names were not found."""
+        topics = self.snapshot.missing_topics.get(key)
+        group = self._sink_groups.get(key)
+        if not topics or group is None or group.kafka is None:
+            return None
+        return describe_missing_topics(topics, group.kafka)
 
     def has_no_commits(self, key: ConnectorKey) -> bool:
         """Check whether a source connector without partitions here never committed an offset.

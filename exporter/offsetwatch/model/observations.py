@@ -515,12 +515,15 @@ class SinkOffsetsRead:
     at         time before the first request; None: when this is applied
     by_rest    of sinks whose groups cannot be read: offsets that REST reported before, with the log
                ends that were read after them
+    missing    (connector, topic) of topics that a configuration names and the Kafka cluster did
+               not list: they do not exist, or this client may not describe them
     """
 
     connect_cluster: str
     offsets: tuple[SinkOffset, ...]
     at: float | None = None
     by_rest: tuple[SinkOffset, ...] = ()
+    missing: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ it as input. Kafka clusters have the names that the user gave them.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -193,6 +194,7 @@ class MirrorFlow:
         return None if is_provided(self.separator) else self.separator
 
 
+MISSING_NAMED_MAX: Final = 5
 KAFKA_NOT_CONFIGURED: Final = (
     "the Kafka cluster of its topics is not configured (kafka), so no log ends are read there"
 )
@@ -231,6 +233,17 @@ class SinkGroup:
         if is_provided(self.group):
             return GROUP_NOT_KNOWN
         return KAFKA_NOT_CONFIGURED if self.kafka is None else None
+
+
+def describe_missing_topics(topics: Sequence[str], kafka: str) -> str:
+    """Return that topics which a sink is configured to read were not found, and what to do."""
+    noun, does, them = ("topics", "do", "them") if len(topics) > 1 else ("topic", "does", "it")
+    more = len(topics) - MISSING_NAMED_MAX
+    named = f"{', '.join(topics[:MISSING_NAMED_MAX])}{f' and {more} more' if more > 0 else ''}"
+    return (
+        f"{noun} {named} {does} not exist on Kafka cluster {kafka}, or this client may not "
+        f"describe {them}: the sink reads nothing from there until it is created"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -430,6 +430,7 @@ class Book:
             source_requests=self._source_ends.requests(sources, connectors),
             lists=tuple(view for cluster in clusters if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
+            missing_topics=self._sinks.missing_topics(now),
             index_parts=self._index_parts,
         )
         listed = tuple((name, cluster.listed or ()) for name, cluster in self._clusters.items())

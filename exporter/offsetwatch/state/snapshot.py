@@ -679,6 +679,8 @@ class Snapshot:
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
                     name: one that it leaves out is not shown, which does not mean that it is gone
+    missing_topics  by (Connect cluster, connector): topics that a sink's configuration names and
+                    its Kafka cluster does not list: they do not exist, or may not be described
     source_ends     source partitions against the ends of their sources, where those are configured
     source_names    by Connect cluster, connector and identity of a source partition: the configured
                     source that it reads, whether or not its end is known
@@ -731,6 +733,7 @@ class Snapshot:
     topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
+    missing_topics: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     source_ends: tuple[SourceEndView, ...] = ()
     source_names: Mapping[PartitionKey, str] = field(default_factory=dict)
     source_requests: tuple[SourceEndRequest, ...] = ()

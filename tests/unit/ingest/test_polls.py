@@ -591,6 +591,20 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
     assert succeeded.input == InputId(GROUPS, connect_cluster="lab")
 
 
+def test_a_topic_that_a_sink_names_and_the_cluster_does_not_list_is_reported():
+    kafka = upstream()
+    kafka.groups["connect-s"] = {TopicPartition("gone", 0): 5}
+    named = sink(topics=frozenset({"orders", "gone"}))
+    read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [named], CLOCK)
+    assert read.missing == (("s", "gone"),)
+    assert {offset.topic for offset in read.offsets} == {"orders"}
+    kafka.down = TargetUnreachable("west", "away")
+    assert not any(
+        isinstance(seen, SinkOffsetsRead)
+        for seen in poll_groups("lab", {"west": FakeAdmin(kafka)}, [named], CLOCK)
+    )
+
+
 @pytest.mark.parametrize(
     ("reads", "expected"),
     [

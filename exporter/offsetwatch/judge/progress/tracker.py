@@ -488,7 +488,8 @@ class ProgressTracker:
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:
                 return Decision(Verdict.UNKNOWN, NO_FIRST_COMMIT_RULE, reason)
-        return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")
+        reason = visibility.explain_missing_topics(key) or "it has nothing to judge it by"
+        return Decision(Verdict.UNKNOWN, 0, reason)
 
 
 def _find_live_inputs(snapshot: Snapshot) -> tuple[frozenset[InputId], frozenset[InputId]]:

@@ -36,7 +36,13 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
     build_source_end_input,
 )
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, is_provided
+from offsetwatch.model.topology import (
+    KafkaTopic,
+    MirrorFlow,
+    SinkGroup,
+    describe_missing_topics,
+    is_provided,
+)
 from offsetwatch.serve.documents.api import (
     build_connector_group_rows,
     build_flow_losses,
@@ -164,6 +170,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             *_find_source_problems(view, sources, topic, said),
             *_find_flow_problems(view, flow, explained_flow, said),
             *_find_topic_problems(snapshot, topic, flow),
+            *_find_group_problems(snapshot, view, group),
         ],
     }
 
@@ -437,3 +444,11 @@ def _find_topic_problems(
     for problem in snapshot.topic_problems:
         if problem.at in topics:
             yield f"topic {problem.at}: {problem.problem}: {problem.detail}"
+
+
+def _find_group_problems(
+    snapshot: Snapshot, view: ConnectorView, group: SinkGroup | None
+) -> Iterator[str]:
+    missing = snapshot.missing_topics.get((view.connect_cluster, view.name))
+    if missing and group is not None and group.kafka is not None:
+        yield describe_missing_topics(missing, group.kafka)

@@ -41,6 +41,7 @@ class Sinks:
         self._clusters = clusters
         self._inputs = inputs
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
+        self._missing: dict[str, tuple[tuple[str, str], ...]] = {}
         self._ages = OldestRecordAges()
         self._groups: tuple[SinkGroup, ...] = ()
         self.by_rest: tuple[RestConnector, ...] = ()
@@ -92,6 +93,7 @@ class Sinks:
     def read(self, offsets: SinkOffsetsRead, now: float) -> None:
         """Apply committed offsets of groups, and the log ends that were read after them."""
         self._offsets[offsets.connect_cluster] = offsets.offsets
+        self._missing[offsets.connect_cluster] = offsets.missing
         cluster, read_at = offsets.connect_cluster, now if offsets.at is None else offsets.at
         ends = {_build_follower(cluster, offset): offset for offset in offsets.by_rest}
         self._polled_ends[cluster] = (read_at, ends)
@@ -113,6 +115,23 @@ class Sinks:
             for name in names
             for view in (*self._build_views(name, now), *self._build_rest_views(name, now))
         )
+
+    def missing_topics(self, now: float) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """Return the topics that were not found when live inputs were last read, by sink.
+
+        Only topics that the sink's configuration names now.
+        """
+        named = {(group.connect_cluster, group.connector): group.topics for group in self._groups}
+        found: dict[tuple[str, str], tuple[str, ...]] = {}
+        for cluster, missing in self._missing.items():
+            if not self._inputs.live(InputId(GROUPS, connect_cluster=cluster), now):
+                continue
+            wants_topic = self._clusters[cluster].of.wants_topic
+            for connector, topic in missing:
+                key = (cluster, connector)
+                if topic in named.get(key, ()) and wants_topic(topic):
+                    found[key] = (*found.get(key, ()), topic)
+        return found
 
     def _build_rest_views(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
         connect_cluster = self._clusters[cluster]

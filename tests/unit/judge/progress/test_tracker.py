@@ -9,14 +9,17 @@ from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.connectors import Task
+from offsetwatch.model.connectors import SinkSettings, Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import (
     CONNECT_REST,
+    GROUPS,
     FirstRecord,
     InputFailed,
     InputId,
+    InputSucceeded,
     SinkOffset,
+    SinkOffsetsRead,
 )
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
@@ -133,6 +136,20 @@ def test_a_flow_without_readable_upstream_is_judged_by_its_position_changes():
         watch.world.synced(number)
         watch.track()
     assert (watch.verdict("mm2").verdict, watch.verdict("mm2").rule) == (Verdict.OK, 16)
+
+
+def test_a_sink_whose_topics_do_not_exist_is_unknown_and_says_which():
+    watch = TrackedWorld(World())
+    settings = SinkSettings("connect-out", frozenset(), topics=frozenset({"gone"}))
+    watch.world.listed(replace(sink("out"), sink=settings))
+    watch.world.see(
+        SinkOffsetsRead("lab", (), missing=(("out", "gone"),)),
+        InputSucceeded(InputId(GROUPS, connect_cluster="lab"), watch.world.now),
+    )
+    watch.track(2)
+    judgement = watch.verdict("out")
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.reason.startswith("topic gone does not exist on Kafka cluster east, or ")
 
 
 def test_a_connector_that_has_nothing_is_unknown_by_no_rule():

@@ -10,10 +10,13 @@ from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import (
     CONNECT_REST,
+    GROUPS,
     InputFailed,
     InputId,
+    InputSucceeded,
     LogBounds,
     SinkOffset,
+    SinkOffsetsRead,
     TopicFactsRead,
 )
 from offsetwatch.model.topology import (
@@ -310,6 +313,25 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     ]
     assert result["offsets_topic"] is None
     assert [view["kind"] for view in result["inputs"]] == ["connect_rest", "groups"]
+
+
+GONE = (
+    "topic gone does not exist on Kafka cluster east, or this client may not describe it: the sink "
+    "reads nothing from there until it is created"
+)
+
+
+def test_the_missing_topic_of_a_sink_is_named_until_the_last_read_is_too_old():
+    world = World()
+    settings = SinkSettings("connect-out", frozenset(), topics=frozenset({"gone", "orders"}))
+    world.listed(replace(sink("out"), sink=settings))
+    groups = InputId(GROUPS, connect_cluster="lab")
+    missing = (("out", "gone"), ("out", "never-named"), ("other", "gone"))
+    world.see(SinkOffsetsRead("lab", (), missing=missing), InputSucceeded(groups, world.now))
+    assert explained(world, "out")["problems"] == [GONE]
+    world.now += 3600.0
+    world.listed(replace(sink("out"), sink=settings))
+    assert GONE not in explained(world, "out")["problems"]
 
 
 def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag():
