@@ -99,7 +99,11 @@ def test_a_plan_is_one_line_until_it_is_opened(page, listener):
 def test_the_page_has_one_way_to_write_a_moment(page, listener):
     opened(page, listener)
     assert "since 2" in listener.now.findings[0].summary
-    assert not re.search(r"\d{4}-\d\d-\d\dT", text_of(page, "findings"))
+    text = f"{text_of(page, 'findings')} {text_of(page, 'freshness')}"
+    assert not re.search(r"\d{4}-\d\d-\d\dT", text)
+    zones = re.findall(r"\d\d:\d\d(?::\d\d)?\b ?(\w*)", text)
+    assert len(zones) > 2
+    assert {zone[:3] for zone in zones} <= {"UTC", "GMT"}
 
 
 def test_an_opened_row_says_why_first_and_names_tasks(page, listener):
@@ -262,10 +266,11 @@ def test_a_main_loop_that_has_stopped_is_reported(page, listener):
 
 def test_a_daemon_that_is_not_ready_says_so_and_pretends_no_numbers(page, listener):
     listener.now = replace(
-        EMPTY_SNAPSHOT, at=worlds.NOW, waiting_for=("tail east/offsets: the end",)
+        EMPTY_SNAPSHOT, at=worlds.NOW, waiting_for=("tail east/offsets: waiting for the end",)
     )
     page.open(listener.url)
-    page.until("document.getElementById('waiting').innerText.includes('tail east/offsets')")
+    page.until("document.getElementById('waiting').innerText.includes('east/offsets')")
+    assert "\ntopic east/offsets: waiting for the end" in text_of(page, "waiting")
     assert "None known so far" in text_of(page, "findings")
     assert text_of(page, "connectors") == "Not known yet."
     assert text_of(page, "flows") == "Not known yet."

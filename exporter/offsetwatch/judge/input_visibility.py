@@ -198,12 +198,10 @@ class InputVisibility:
             return f"the offsets topic of {key[0]} has not been found yet" if awaited else None
         return self._explain_input(InputId.of_tail(topic))
 
-    def is_progress_hidden(self, key: ConnectorKey) -> bool:
-        """Check whether an input that this connector's progress depends on is unavailable."""
-        return (
-            self.explain_absence(key, sink=self.is_sink(key)) is not None
-            or self.explain_missing_syncs(key) is not None
-        )
+    def explain_hidden_progress(self, key: ConnectorKey) -> str | None:
+        """Explain why an input that this connector's progress depends on is unavailable."""
+        absence = self.explain_absence(key, sink=self.is_sink(key))
+        return self.explain_missing_syncs(key) if absence is None else absence
 
     def explain_missing_topics(self, key: ConnectorKey) -> str | None:
         """Explain that topics which the configuration of a sink names were not found."""

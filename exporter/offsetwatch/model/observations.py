@@ -184,11 +184,17 @@ class InputId:
     @property
     def in_words(self) -> str:
         """Return the input in words, as an operator names it: `log ends of Kafka cluster east`."""
-        if self.kind == TAIL and self.topic:
-            return f"topic {self.input}"
-        if self.kind == GROUPS and self.source:
-            return f"consumer groups of flow {self.source}->{self.target}"
-        return f"{_INPUT_NAMES.get(self.kind, self.kind)} {self.input}"
+        return describe_input(self.kind, self.input)
+
+
+def describe_input(kind: str, name: str) -> str:
+    """Return an input in words, of its kind and its name among inputs of that kind."""
+    first, slash, rest = name.partition("/")
+    if kind == TAIL and slash:
+        return f"topic {name}"
+    if kind == GROUPS and slash:
+        return f"consumer groups of flow {rest} of Connect cluster {first}"
+    return f"{_INPUT_NAMES.get(kind, kind)} {name}"
 
 
 def build_rest_offsets_input(connect_cluster: str, connector: str) -> InputId:

@@ -401,10 +401,11 @@ def test_a_connector_is_not_observed_where_its_offsets_or_its_syncs_are_not():
     starting = InputVisibility(
         replace(EMPTY_SNAPSHOT, inputs=(REST,), connectors=(replace(FILES, name="mm2"),))
     )
-    assert starting.is_progress_hidden(MM2)
-    assert not InputVisibility(replace(EMPTY_SNAPSHOT, ready=True)).is_progress_hidden(MM2)
+    assert starting.explain_hidden_progress(MM2)
+    assert InputVisibility(replace(EMPTY_SNAPSHOT, ready=True)).explain_hidden_progress(MM2) is None
     ready = replace(EMPTY_SNAPSHOT, ready=True, topology=Topology((), (FLOW,)))
-    assert not InputVisibility(replace(ready, inputs=(heard(SYNCS),))).is_progress_hidden(MM2)
-    assert InputVisibility(replace(ready, inputs=(heard(SYNCS, live=False),))).is_progress_hidden(
-        MM2
-    )
+    live, late = (replace(ready, inputs=(heard(SYNCS, live=live),)) for live in (True, False))
+    assert InputVisibility(live).explain_hidden_progress(MM2) is None
+    why = InputVisibility(late).explain_hidden_progress(MM2)
+    assert why is not None
+    assert why.startswith(f"topic {SYNCS.input} cannot be read: ")

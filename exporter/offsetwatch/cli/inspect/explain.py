@@ -32,6 +32,7 @@ from offsetwatch.cli.offsets.store_options import find_connect
 from offsetwatch.errors import ConfigError, ResponseTimeout
 from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import find_worst_state, format_state
+from offsetwatch.model.observations import describe_input
 from offsetwatch.serve.documents.types import (
     DatedOffset,
     ExplainBody,
@@ -75,7 +76,11 @@ def explain_connector(
         key = (document["connect_cluster"], document["name"])
         missing = _find_missing_clusters(document, sourced)
         remediation = _read_remediation(sourced, *key)
-    inputs = tuple(f"input {name} " for unread in missing for name in unread.inputs)
+    inputs = tuple(
+        f"{describe_input(kind, name)} "
+        for unread in missing
+        for kind, _, name in (named.partition(" ") for named in unread.inputs)
+    )
     said = [text for text in document["problems"] if not inputs or not text.startswith(inputs)]
     problems = [*(unread.text for unread in missing), *said]
     if output_format is not OutputFormat.TABLE:
@@ -203,8 +208,7 @@ def _print_tables(document: ExplainBody) -> None:
         "Rests on",
         document["inputs"],
         {
-            "input": lambda row: row["input"],
-            "kind": lambda row: row["kind"],
+            "input": lambda row: describe_input(row["kind"], row["input"]),
             "up": lambda row: row["up"],
             "last read": lambda row: output.format_moment(row["last_success_at"]),
             "last error": lambda row: row["last_error"],

@@ -43,9 +43,16 @@ from offsetwatch.model.connectors import (
     format_condition,
     format_state,
 )
-from offsetwatch.model.findings import FINDINGS_MAX, Evidence, Scope, Severity, format_item
+from offsetwatch.model.findings import (
+    FINDINGS_MAX,
+    Evidence,
+    FindingName,
+    Scope,
+    Severity,
+    format_item,
+)
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.observations import CONNECT_REST
+from offsetwatch.model.observations import CONNECT_REST, describe_input
 from offsetwatch.model.source_ends import SourceEndSample
 from offsetwatch.serve.documents.findings import FindingRow, FindingsDocument, JudgementRow
 from offsetwatch.serve.documents.types import (
@@ -647,4 +654,8 @@ def _format_subject(finding: FindingRow) -> str:
     name = finding.connect_cluster
     if finding.connector is not None:
         name = f"{name}/{finding.connector}"
-    return f"{name} {finding.subject}".strip()
+    subject = finding.subject
+    if finding.name == FindingName.INPUT_DOWN:
+        kind, _, input_name = subject.partition(" ")
+        subject = describe_input(kind, input_name)
+    return f"{name} {subject}".strip()

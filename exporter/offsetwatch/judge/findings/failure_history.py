@@ -366,7 +366,7 @@ def find_positions(
     return {
         key: _find_positions(visibility, key)
         for key in keys
-        if not visibility.is_progress_hidden(key)
+        if visibility.explain_hidden_progress(key) is None
     }
 
 

@@ -339,12 +339,13 @@ class FindingVisibility:
             case FindingInput.BELIEF:
                 return not visibility.believes_list(cluster)
             case FindingInput.OFFSETS:
-                return visibility.is_progress_hidden(key)
+                return visibility.explain_hidden_progress(key) is not None
             case FindingInput.ENDS:
                 flow = visibility.flows.get(key)
                 return flow is not None and visibility.are_log_ends_hidden(flow.upstream)
             case FindingInput.GROUPS:
-                return visibility.are_groups_hidden(cluster) or visibility.is_progress_hidden(key)
+                hidden = visibility.explain_hidden_progress(key) is not None
+                return visibility.are_groups_hidden(cluster) or hidden
             case FindingInput.FAILOVER:
                 return any(
                     flow.connect_cluster == cluster and visibility.is_failover_hidden(flow)

@@ -43,6 +43,7 @@ from offsetwatch.judge.progress.verdict_rules import (
     FAILED_CONNECTOR_RULE,
     NO_FIRST_COMMIT_RULE,
     STALL_VERDICTS,
+    UNAVAILABLE_INPUT_RULE,
     Decision,
     VerdictCase,
     decide_verdict,
@@ -488,6 +489,9 @@ class ProgressTracker:
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:
                 return Decision(Verdict.UNKNOWN, NO_FIRST_COMMIT_RULE, reason)
+        hidden = visibility.explain_hidden_progress(key)
+        if hidden is not None:
+            return Decision(Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE, hidden)
         reason = visibility.explain_missing_topics(key) or "it has nothing to judge it by"
         return Decision(Verdict.UNKNOWN, 0, reason)
 

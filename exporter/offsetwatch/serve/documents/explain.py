@@ -333,11 +333,11 @@ def _find_state_problems(view: ConnectorView, said: AbstractSet[FindingName]) ->
 
 def _find_input_problems(inputs: list[tuple[InputId, InputView | None]]) -> Iterator[str]:
     for input_id, view in inputs:
-        name = f"input {input_id.kind} {input_id.input}"
+        name = input_id.in_words
         if view is None:
             yield f"{name} was not read yet"
         elif view.last_error is not None and not view.up:
-            yield f"{name} is down: {view.last_error}"
+            yield f"{name} cannot be read: {view.last_error}"
         elif view.tail is not None and view.tail.undecodable:
             yield f"{name}: {format_count(view.tail.undecodable, 'record')} could not be decoded"
 

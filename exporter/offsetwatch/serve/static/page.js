@@ -9,7 +9,7 @@ import { detail } from "./detail.js";
 import { element, write } from "./dom.js";
 import { sparkline } from "./spark.js";
 import { findings, inputs, remedies } from "./told.js";
-import { UNKNOWN, amount, clock, counted, duration, parsed, positioned, seconds, since, size } from "./words.js";
+import { UNKNOWN, amount, clock, counted, duration, parsed, positioned, seconds, since, size, waitingLine } from "./words.js";
 
 const POLL_MS = 5000;
 const AGAIN_MS = 2000; // after no answer
@@ -175,7 +175,7 @@ function waiting(overview) {
   if (at.waiting.dataset.seen === seen) return;
   at.waiting.dataset.seen = seen;
   if (overview.ready) return at.waiting.replaceChildren();
-  const lines = overview.waiting_for.slice(0, WAITING_MAX).map((line) => element("li", {}, line));
+  const lines = overview.waiting_for.slice(0, WAITING_MAX).map((line) => element("li", {}, waitingLine(line)));
   const more = overview.waiting_for.length - lines.length;
   if (more > 0) lines.push(element("li", {}, `and ${more} more`));
   at.waiting.replaceChildren(element("p", {}, "The daemon is not ready: not everything has been read yet. What depends on that is not shown, and what is shown is not all."), element("ul", {}, ...lines));

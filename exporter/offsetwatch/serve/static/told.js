@@ -2,7 +2,7 @@
 
 import { boardLink } from "./boards.js";
 import { element, list, write } from "./dom.js";
-import { UNKNOWN, clock, counted, local, since } from "./words.js";
+import { UNKNOWN, clock, counted, inputName, local, since } from "./words.js";
 
 const CARDS_MAX = 30;
 const cards = new Map();
@@ -35,12 +35,18 @@ function keyOf(finding) {
   return JSON.stringify([finding.name, finding.connect_cluster, finding.connector, finding.subject]);
 }
 
+function subject({ name, subject: text }) {
+  if (name !== "input_down") return text;
+  const [kind, ...rest] = text.split(" ");
+  return inputName(kind, rest.join(" "));
+}
+
 function card(key, finding, { at, boards_url: boards }) {
   const seen = JSON.stringify([finding, boards]);
   let known = cards.get(key);
   if (known?.seen !== seen) {
     const age = element("span");
-    const whose = [finding.connect_cluster, finding.connector, finding.subject].filter(Boolean).join(" / ");
+    const whose = [finding.connect_cluster, finding.connector, subject(finding)].filter(Boolean).join(" / ");
     const node = element(
       "article",
       { kind: `finding ${finding.severity}` },
@@ -93,7 +99,7 @@ export function inputs(root, overview) {
   if (root.dataset.seen === seen) return;
   root.dataset.seen = seen;
   if (!down.length) return root.replaceChildren();
-  const rows = down.slice(0, CARDS_MAX).map((at) => element("li", {}, element("code", {}, `${at.kind} ${at.input}`), ` ${trouble(at)}`));
+  const rows = down.slice(0, CARDS_MAX).map((at) => element("li", {}, element("b", {}, inputName(at.kind, at.input)), ` ${trouble(at)}`));
   const more = down.length > rows.length ? [element("li", {}, `and ${down.length - rows.length} more`)] : [];
   const head = `${down.length} of ${counted(overview.inputs, "input", "inputs")} fail now. Whatever depends on an unavailable input is not shown.`;
   root.replaceChildren(element("p", { kind: "warned" }, head), element("ul", {}, ...rows, ...more));

@@ -3,8 +3,9 @@
 export const UNKNOWN = "not known";
 
 const GROUPED = new Intl.NumberFormat("en");
-const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+// In the reader's time zone, with its name: the command line and logs are in UTC.
+const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" });
+const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" });
 const A_DAY_S = 86400;
 const POSITION_CHARS_MAX = 48; // in a table
 
@@ -110,6 +111,29 @@ export function measured({ value, unit }) {
   if (unit === "time") return clock(value);
   if (unit === null) return String(value);
   return unit === "offset" ? amount(value) : `${amount(value)} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
+}
+
+const INPUTS = {
+  connect_rest: "Connect cluster",
+  groups: "consumer groups of Connect cluster",
+  log_ends: "log ends of Kafka cluster",
+  rest_offsets: "offsets over REST of",
+  source_end: "end of source",
+  tail: "offsets topic of Connect cluster",
+};
+
+// An input as an operator names it: `log ends of Kafka cluster east`.
+export function inputName(kind, name) {
+  const slash = name.indexOf("/");
+  if (kind === "tail" && slash > 0) return `topic ${name}`;
+  if (kind === "groups" && slash > 0) return `consumer groups of flow ${name.slice(slash + 1)} of Connect cluster ${name.slice(0, slash)}`;
+  return `${INPUTS[kind] ?? kind} ${name}`;
+}
+
+// A line of `waiting_for`: KIND INPUT: waiting for WHAT.
+export function waitingLine(line) {
+  const found = line.match(/^(\w+) (.+?): (waiting for .*)$/);
+  return found && found[1] in INPUTS ? `${inputName(found[1], found[2])}: ${found[3]}` : line;
 }
 
 export function counted(count, one, many) {

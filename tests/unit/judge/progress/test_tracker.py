@@ -28,6 +28,7 @@ from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Row
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
+    SYNCS,
     World,
     files,
     mirror,
@@ -138,6 +139,17 @@ def test_a_flow_without_readable_upstream_is_judged_by_its_position_changes():
     assert (watch.verdict("mm2").verdict, watch.verdict("mm2").rule) == (Verdict.OK, 16)
 
 
+def test_a_flow_of_which_nothing_is_visible_names_the_input_that_cannot_be_read():
+    watch = TrackedWorld(mirrors())
+    watch.track()
+    watch.world.tail_failed("timeout", SYNCS)
+    watch.track(10)
+    for scope in (Scope.CONNECTOR, Scope.FLOW):
+        judgement = watch.verdict("mm2", scope)
+        assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
+        assert judgement.reason.endswith("cannot be read: no luck")
+
+
 def test_a_sink_whose_topics_do_not_exist_is_unknown_and_says_which():
     watch = TrackedWorld(World())
     settings = SinkSettings("connect-out", frozenset(), topics=frozenset({"gone"}))
@@ -195,7 +207,7 @@ def test_what_is_not_read_or_does_not_run_is_not_said_to_commit_nothing():
     failing.world.listed(source("files", tasks=(Task(0, "running"), Task(1, "failed"))))
     for watch in (hidden, failing):
         watch.track(6)
-    assert hidden.verdict("files").rule == 0
+    assert hidden.verdict("files").rule == UNAVAILABLE_INPUT_RULE
     assert (failing.verdict("files").verdict, failing.verdict("files").rule) == (
         Verdict.FAILED,
         24,

@@ -153,7 +153,7 @@ def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():
 def test_an_input_that_is_down_is_a_problem():
     world = mirrored()
     world.tail_failed("timeout", SYNCS)
-    assert explained(world, "mm2")["problems"] == [f"input tail {SYNCS} is down: no luck"]
+    assert explained(world, "mm2")["problems"] == [f"topic {SYNCS} cannot be read: no luck"]
 
 
 def test_a_connector_whose_cluster_cannot_be_read_depends_on_its_list():
@@ -167,7 +167,7 @@ def test_a_connector_whose_cluster_cannot_be_read_depends_on_its_list():
     result = explained(world, "files")
     assert result["kind"] == "unknown"
     assert ("lab", "connect_rest") in [(row["input"], row["kind"]) for row in result["inputs"]]
-    assert "input connect_rest lab is down: refused" in result["problems"]
+    assert "Connect cluster lab cannot be read: refused" in result["problems"]
 
 
 def test_an_upstream_that_is_not_configured_is_a_problem():
@@ -237,7 +237,7 @@ def test_records_that_could_not_be_decoded_are_a_problem():
     world = files()
     world.tail(undecodable=(("key_shape", 2),))
     (problem,) = explained(world, "files")["problems"]
-    assert problem == f"input tail {OFFSETS}: 2 records could not be decoded"
+    assert problem == f"topic {OFFSETS}: 2 records could not be decoded"
 
 
 def test_a_connector_with_a_topic_of_its_own_rests_on_that_one():

@@ -266,10 +266,7 @@ def _build_silent_kafka_finding(
         f"Kafka cluster {kafka}{address} {describe_silence(views)}{effect}.",
         subject=f"{views[0].id.kind} {views[0].id.input}",
         evidence=build_examples(
-            [
-                EvidenceItem(f"{view.id.kind} {view.id.input}", view.last_error or "no answer")
-                for view in views
-            ]
+            [EvidenceItem(view.id.in_words, view.last_error or "no answer") for view in views]
         ),
     )
 

@@ -68,7 +68,10 @@ def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
         f"{format_moment(BEGAN - 30.0)}; "
         "replication west->east cannot be judged."
     )
-    assert [what for what, _ in pairs(finding.evidence)] == ["log_ends west", "tail west/syncs"]
+    assert [what for what, _ in pairs(finding.evidence)] == [
+        "log ends of Kafka cluster west",
+        "topic west/syncs",
+    ]
 
 
 def test_inputs_that_fail_beside_one_that_answers_are_reported_one_by_one():
@@ -92,6 +95,7 @@ def test_without_log_ends_every_input_has_to_fail_to_connect():
 def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
     groups = failing(build_groups_input(FLOW.key), "timeout")
     (finding,) = judge_twice(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
-    assert ("groups lab/west->east", "Local: Timed out") in pairs(finding.evidence)
+    named = "consumer groups of flow west->east of Connect cluster lab"
+    assert (named, "Local: Timed out") in pairs(finding.evidence)
     (alone,) = judge_twice(answering(ENDS), groups)
-    assert alone.summary == "Consumer groups of flow west->east cannot be read: Local: Timed out."
+    assert alone.summary == f"C{named[1:]} cannot be read: Local: Timed out."
