@@ -248,6 +248,7 @@ def _source_ends() -> list[Panel]:
             "connection: see `offsetwatch doctor`.",
             [Query(greatest(HERE.of(ends.LAG_SECONDS), *PARTITION), partition)],
             unit="s",
+            bad=Bad(runbooks=("SourceBehind",)),
         ),
         lines(
             "Lag behind the source in bytes",
@@ -255,6 +256,7 @@ def _source_ends() -> list[Panel]:
             "connector does not capture.",
             [Query(greatest(HERE.of(ends.LAG_BYTES), *PARTITION), partition)],
             unit="bytes",
+            bad=Bad(runbooks=("SourceBehind",)),
         ),
         lines(
             "Lag behind the source in transactions or rows",
@@ -267,6 +269,7 @@ def _source_ends() -> list[Panel]:
                 Query(greatest(HERE.of(ends.LAG_ROWS), *PARTITION), f"{partition} rows"),
             ],
             unit="short",
+            bad=Bad(runbooks=("SourceBehind",)),
         ),
         lines(
             "Retention headroom at the source",
@@ -274,6 +277,7 @@ def _source_ends() -> list[Panel]:
             "the connector does not advance: act before it reaches 0.",
             [Query(least(HERE.of(ends.HEADROOM_BYTES), *PARTITION), partition)],
             unit="bytes",
+            bad=Bad(runbooks=("SourceRetentionNear",)),
         ),
         lines(
             "End of the source",
@@ -327,6 +331,7 @@ def _replication() -> list[Panel]:
                 Query(baseline, "baseline, percentile {{percentile}}"),
             ],
             unit="short",
+            bad=Bad(runbooks=("MirrorMaker2ReplicationLagUnusual",)),
         ),
         table(
             "Topics",

@@ -162,6 +162,7 @@ def _trends() -> list[Panel]:
             "checkpoint connector.",
             [Query(HERE.age(mm2.CHECKPOINT_AT, *GROUP), GROUPS)],
             unit="s",
+            bad=Bad(runbooks=("MirrorMaker2CheckpointsStale",)),
         ),
         lines(
             "Replication lag by flow",

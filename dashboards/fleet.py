@@ -412,6 +412,7 @@ def _sources() -> list[Panel]:
             "nothing, so a rising line alone is no fault: see the verdict.",
             [Query(HERE.age(m.LAST_COMMIT, *CONNECTOR), legend)],
             unit="s",
+            bad=Bad(runbooks=("SourceCommitsOverdue",)),
             link=ONE_CONNECTOR,
         ),
         lines(
@@ -483,6 +484,7 @@ def _source_ends() -> list[Panel]:
                 )
             ],
             unit="s",
+            bad=Bad(runbooks=("SourceBehind",)),
             link=ONE_CONNECTOR,
         ),
     ]

@@ -228,6 +228,7 @@ def _inputs() -> list[Panel]:
             "them.",
             [Query(HERE.rate(m.TAIL_RECORDS, *TAIL, "record"), f"{ONE_TAIL} {{{{record}}}}")],
             unit="cps",
+            bad=Bad(runbooks=("OffsetwatchRecordsUndecodable",)),
         ),
         lines(
             "Lag behind the internal topics",
@@ -373,6 +374,7 @@ def _history() -> list[Panel]:
             "before compaction takes them.",
             [Query(greatest(HERE.of(m.HISTORY_BEHIND), "kafka"), "{{kafka}}")],
             unit="short",
+            bad=Bad(runbooks=("HistoryPipelineStopped",)),
         ),
         lines(
             "Records stored in bronze",
@@ -408,5 +410,6 @@ def _history() -> list[Panel]:
                 )
             ],
             unit="short",
+            bad=Bad(runbooks=("HistoryBaselinesUnusable",)),
         ),
     ]

@@ -219,6 +219,7 @@ def _plans() -> list[Panel]:
             ],
             link=ONE_CONNECTOR,
             unit="short",
+            bad=Bad(runbooks=("RemediationIneffective",)),
         ),
         states(
             "Mode over time",
@@ -278,6 +279,7 @@ def _build_request_panels() -> list[Panel]:
             "malformed: fix Alertmanager's receiver.",
             [Query(HERE.increase(m.HOOKS_RECEIVED, "reason"), "{{reason}}")],
             unit="short",
+            bad=Bad(runbooks=("OffsetwatchHooksRefused",)),
         ),
         lines(
             "Requests refused by the control listener",

@@ -5,6 +5,7 @@ test_board_queries.py puts the queries to a real Prometheus.
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -119,6 +120,7 @@ NEITHER = {
     },
 }
 # Panels that can be bad and that no one alert is for.
+METRIC = re.compile(r"offsetwatch_\w+")
 WITHOUT_RUNBOOK = {
     "fleet": {"Critical findings", "Warnings", "Findings", "Findings by severity", "Problems"},
     "remediation": {"Mode", "Mode over time"},
@@ -332,6 +334,19 @@ def test_a_panel_that_can_be_bad_links_to_the_runbook_of_an_alert(name):
             assert link["type"] == "link"
             assert link["targetBlank"]
     assert without == WITHOUT_RUNBOOK.get(name, set())
+
+
+def test_a_metric_that_an_alert_judges_is_drawn_beside_the_runbook_of_that_alert():
+    drawn = [
+        (METRIC.findall(json.dumps(panel["targets"])), {link["title"] for link in panel["links"]})
+        for board in BOARDS.values()
+        for panel in select_queried(board)
+        if panel.get("links")
+    ]
+    for alert, rule in ALERT_RULES.items():
+        judged = set(METRIC.findall(rule["expr"])) - {"offsetwatch_findings"}  # of many causes
+        panels_of = [links for metrics, links in drawn if judged & set(metrics)]
+        assert not judged or any(f"Runbook: {alert}" in links for links in panels_of), alert
 
 
 @every_board
