@@ -78,7 +78,11 @@ class StateDir:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:
             os.close(self._lock)
-            raise ConfigError((f"state_dir: another offsetwatch uses {folder}",)) from exc
+            why = (
+                f"state_dir: another offsetwatch uses {folder}: stop it, or give this one a "
+                "state_dir of its own"
+            )
+            raise ConfigError((why,)) from exc
 
     def recall(self, name: str, into: Callable[[bytes], None]) -> None:
         """Pass the last document of `name` to `into`.

@@ -38,6 +38,11 @@ from offsetwatch.toolbox.suggestions import find_nearest, suggest_name
 from offsetwatch.toolbox.validation import ValidationProblem
 
 _ENTRY = ("partition", "offset")
+# As a shell takes them; `offsets list` prints both in this form.
+_TYPED_FORMS = {
+    "partition": """write JSON in quotes, as in '{"filename":"orders.txt"}'""",
+    "offset": """write JSON in quotes, as in '{"position":42}', or null""",
+}
 _KEY = "key"
 _ENTRY_SHAPE = 'an entry is {"partition": {…}, "offset": {…}}, or null for the offset to remove it'
 _DOCUMENT_SHAPE = (
@@ -123,7 +128,11 @@ def parse_pairs(
             name: parse_json(half.encode(errors="surrogatepass"), places[name])
             for name, half in zip(_ENTRY, typed, strict=True)
         }
-        wrong = [half for half in halves.values() if isinstance(half, ValidationProblem)]
+        wrong = [
+            replace(half, right=half.right or _TYPED_FORMS[name])
+            for name, half in halves.items()
+            if isinstance(half, ValidationProblem)
+        ]
         problems.extend(wrong)
         if not wrong:
             entry = _JsonObject(halves.items())

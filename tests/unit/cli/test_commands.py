@@ -227,6 +227,20 @@ def test_a_workers_own_file_goes_without_the_configuration_of_the_environment(tm
     assert "none.yaml" not in f"{done.output}{done.exception}"
 
 
+def test_without_connect_the_connect_clusters_of_the_file_are_named(tmp_path):
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        "connect:\n"
+        '  - {name: lab, kafka: k, url: "http://127.0.0.1:1"}\n'
+        '  - {name: prod, kafka: k, url: "http://127.0.0.1:2"}\n'
+    )
+    for verb in (("export",), ("next", "c"), ("reset", "c"), ("rewind", "c", "--to", "1h ago")):
+        done = CliRunner().invoke(cli, ["offsets", *verb, "-c", str(path)])
+        assert isinstance(done.exception, ConfigError)
+        assert done.exception.mistakes == ("--connect: name the Connect cluster, of: lab, prod",)
+
+
 # --- usage ---------------------------------------------------------------------------------------
 
 

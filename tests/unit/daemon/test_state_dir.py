@@ -30,7 +30,10 @@ def test_what_was_saved_is_recalled_by_the_next_one(tmp_path: Path) -> None:
 
 def test_two_daemons_cannot_use_one_folder(tmp_path: Path) -> None:
     first = StateDir(tmp_path)
-    with pytest.raises(ConfigError, match="another offsetwatch uses"):
+    with pytest.raises(
+        ConfigError,
+        match=r"another offsetwatch uses .*: stop it, or give this one a state_dir of its own",
+    ):
         StateDir(tmp_path)
     first.close()
     StateDir(tmp_path).close()

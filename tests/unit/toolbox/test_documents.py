@@ -197,6 +197,15 @@ def test_a_pair_of_a_command_line_is_read_like_one_of_a_document() -> None:
     assert parse_pairs(typed) == (PartitionOffset('{"a":2,"b":1}', None),)
 
 
+def test_an_option_that_is_not_json_says_how_to_write_it() -> None:
+    location = TypedPairsLocation((("orders-0", "position=42"),))
+    wrong = "not JSON: expecting value, line 1, column 1; write JSON in quotes, as in "
+    assert [str(problem) for problem in parse_pairs(location)] == [
+        f"""--partition: {wrong}'{{"filename":"orders.txt"}}'""",
+        f"""--offset: {wrong}'{{"position":42}}', or null""",
+    ]
+
+
 @pytest.mark.parametrize(
     ("pairs", "messages"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from offsetwatch.config import Config, Connect
+from offsetwatch.config import Config, Connect, load
 from offsetwatch.errors import ConfigError
 from offsetwatch.toolbox.suggestions import suggest_name
 
@@ -71,6 +71,9 @@ def take_store_options(options: dict[str, Any], *, everywhere: bool = False) -> 
     if where.connect is not None and where.worker_config is not None:
         raise click.UsageError("--connect or --worker-config, not both")
     if where.connect is None and where.worker_config is None and not everywhere:
+        if where.config_path is not None:
+            names = ", ".join(connect.name for connect in load(where.config_path).connect)
+            raise ConfigError((f"--connect: name the Connect cluster, of: {names}",))
         raise click.UsageError(
             "say where: --connect NAME --config F, --worker-config F, or --strimzi NAMESPACE/NAME"
         )

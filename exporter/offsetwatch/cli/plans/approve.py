@@ -169,7 +169,7 @@ def _read_plan(session: ServiceSession, plan_id: str) -> PlanDetails:
 
 def build_unknown_plan_error(plan_id: str) -> ConfigError:
     """Build the error for a plan that the journal does not have."""
-    return ConfigError((f"the journal has no plan {plan_id}: see plan list",))
+    return ConfigError((f"the journal has no plan {plan_id}: `offsetwatch plan list` lists all",))
 
 
 def _report_stale_hash(sha256: str) -> int:

@@ -239,7 +239,9 @@ def _find_backup_connector(access: ServiceAccess, backup: Path) -> str:
         known.name: known.connectors for known in backups.list_backups(access.folder)
     }
     if name not in connectors_by_backup:
-        raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
+        raise ConfigError(
+            (f"--from {name}: there is no such backup: `offsetwatch backup list` lists all",)
+        )
     if len(connectors_by_backup[name]) != 1:
         raise ConfigError(("--connector: the backup is not of one connector alone",))
     ((connector, _),) = connectors_by_backup[name]
