@@ -82,7 +82,9 @@ def _verb(verb: click.Context) -> Iterator[str]:
     yield from (_help(verb), "")
     arguments = [param for param in verb.command.params if isinstance(param, click.Argument)]
     if arguments:
-        yield table(("argument", "takes", "given"), (_argument(argument) for argument in arguments))
+        yield table(
+            ("argument", "takes", "required"), (_argument(argument) for argument in arguments)
+        )
         yield ""
     options = [
         param
@@ -101,7 +103,7 @@ def _verb(verb: click.Context) -> Iterator[str]:
 def _argument(argument: click.Argument) -> tuple[str, str, str]:
     kind = argument.type
     takes = kind.name if not isinstance(kind, click.Choice) else " or ".join(kind.choices)
-    inputs = "always" if argument.required else "if wanted"
+    inputs = "yes" if argument.required else "no"
     return (code(argument.human_readable_name.upper()), takes, inputs)
 
 
@@ -124,9 +126,9 @@ def _option(verb: click.Context, option: click.Option) -> tuple[str, str, str]:
 def _range(kind: click.IntRange | click.FloatRange) -> str:
     words = []
     if kind.min is not None:
-        words.append(f"{'more than' if kind.min_open else 'at least'} {kind.min:g}")
+        words.append(f"{'more than' if kind.min_open else 'at least'} {kind.min:.10g}")
     if kind.max is not None:
-        words.append(f"{'less than' if kind.max_open else 'at most'} {kind.max:g}")
+        words.append(f"{'less than' if kind.max_open else 'at most'} {kind.max:.10g}")
     return f"({', '.join(words)})"
 
 

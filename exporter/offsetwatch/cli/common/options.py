@@ -93,7 +93,8 @@ def _build_config_option(text: str, callback: Callable[..., Path | None]) -> Opt
     )
 
 
-config_option = _build_config_option("The YAML file.", _require_config)
+CONFIG_HELP: Final = "offsetwatch's configuration (YAML)."
+config_option = _build_config_option(CONFIG_HELP, _require_config)
 
 
 def optional_config_option(text: str) -> OptionDecorator:
@@ -192,7 +193,7 @@ daemon_options = combine_options(
 )
 # Of a verb that asks the daemon first, and otherwise the clusters. `take_read_options` reads them.
 read_options = combine_options(
-    _build_config_option("The YAML file.", _require_url_or_config), daemon_options
+    _build_config_option(CONFIG_HELP, _require_url_or_config), daemon_options
 )
 
 
@@ -364,6 +365,7 @@ change_options = combine_options(
 
 
 TIME_HELP: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d)."
+UNTIL_HELP: Final = f"{TIME_HELP} Default: now."
 _FORMS: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: 10m ago"
 
 

@@ -9,6 +9,7 @@ import click
 from offsetwatch.cli.common.options import (
     FILE_TYPE,
     TIME_HELP,
+    UNTIL_HELP,
     WholeNumber,
     calls,
     config_option,
@@ -65,7 +66,7 @@ def history_as_of() -> None:
 @config_option
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
 @click.option("--since", default="1d ago", show_default=True, help=TIME_HELP)
-@click.option("--until", help="The same forms; default: now.")
+@click.option("--until", help=UNTIL_HELP)
 @output_options
 @calls("history.queries.timeline:print_timeline")
 def history_timeline() -> None:
@@ -80,7 +81,7 @@ def history_timeline() -> None:
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group; repeatable.")
 @click.option("--from", "since", default="1d ago", show_default=True, help=TIME_HELP)
-@click.option("--to", "until", help="The same forms; default: now.")
+@click.option("--to", "until", help=UNTIL_HELP)
 @click.option("--html", type=FILE_TYPE, help="Write a page with plots here.")
 @click.option("--parquet", type=FILE_TYPE, help="Write every minute of every partition here.")
 @output_options
@@ -106,8 +107,12 @@ def history_report() -> None:
 )
 @click.option("--from-offset", type=WholeNumber(min=0), help="The first upstream offset.")
 @click.option("--to-offset", type=WholeNumber(min=0), help="The upstream offset to end before.")
-@click.option("--since", help="By the records' own times: ISO 8601 with a zone, or '2h ago'.")
-@click.option("--until", help="The same forms.")
+@click.option(
+    "--since", help="Only records with a timestamp since then: ISO 8601 with a zone, or '2h ago'."
+)
+@click.option(
+    "--until", help="Only records with a timestamp until then: ISO 8601 with a zone, or '1h ago'."
+)
 @click.option(
     "--sample",
     type=click.FloatRange(min=0, max=1, min_open=True),

@@ -121,7 +121,7 @@ def completion() -> None:
 @click.option(
     "--encoding",
     type=click.Choice(["hex", "base64"]),
-    help="Of keys and values; by default hex where a record's key and value both can be hex.",
+    help="How keys and values are encoded; by default hex where both of a record can be hex.",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @calls("inspect.offline:decode_records")

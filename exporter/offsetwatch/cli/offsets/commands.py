@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from offsetwatch.cli.common.options import (
+    CONFIG_HELP,
     FILE_TYPE,
     TIME_HELP,
     WholeNumber,
@@ -31,7 +32,7 @@ from offsetwatch.model.source_ends import BINLOG_EVENTS_MAX
 # `take_store_options` reads them.
 store_options = combine_options(
     click.option("--connect", help="A Connect cluster of --config, over REST."),
-    optional_config_option("The YAML file."),
+    optional_config_option(CONFIG_HELP),
     click.option(
         "--worker-config",
         type=FILE_TYPE,
@@ -70,16 +71,21 @@ document_option = click.option(
     "--offsets",
     type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
     metavar="FILE",
-    help="KIP-199 JSON; - to read it.",
+    help="A document of offsets (KIP-199 JSON), or - for standard input.",
 )
 # For connectors and aliases that have other names at the destination.
 rename_options = combine_options(
-    click.option("--rename", multiple=True, metavar="OLD=NEW", help="A connector has a new name."),
+    click.option(
+        "--rename",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="Connector OLD of the document is called NEW.",
+    ),
     click.option(
         "--rename-alias",
         multiple=True,
         metavar="OLD=NEW",
-        help="MirrorMaker calls a cluster by a new alias.",
+        help="MirrorMaker's alias OLD in the document is called NEW.",
     ),
 )
 # Target of a flow reset.
@@ -127,8 +133,10 @@ def offsets_import() -> None:
 @click.command()
 @click.argument("connector")
 @store_options
-@click.option("--partition", multiple=True, metavar="JSON", help="A source partition, and")
-@click.option("--offset", multiple=True, metavar="JSON", help="its offset, or null.")
+@click.option(
+    "--partition", multiple=True, metavar="JSON", help="A source partition; its --offset follows."
+)
+@click.option("--offset", multiple=True, metavar="JSON", help="The offset to set; null removes it.")
 @document_option
 @change_options
 @calls("offsets.change:alter_offsets")
@@ -162,7 +170,7 @@ def connectors_resume() -> None:
 
 @click.command()
 @shared_lifecycle_options
-@optional_config_option("The YAML file.")
+@optional_config_option(CONFIG_HELP)
 @listener_options
 @optional_because_option
 @click.option("--only-failed", is_flag=True, help="Restart only what has failed.")

@@ -94,7 +94,7 @@ def backup_show() -> None:
 
 @click.command()
 @click.argument("action", type=click.Choice(["stop", "restart", "skip", "restore"]))
-@click.option("--connector", required=True, help="The connector it is about.")
+@click.option("--connector", required=True, help="The connector of the plan.")
 @click.option("--partition", help="skip: the source partition (JSON); default: the only one.")
 @click.option(
     "--offset", help="skip: its offset afterwards (JSON); default: after the next record."
@@ -209,7 +209,7 @@ def quarantine_get() -> None:
     type=click.Choice(["original", "now"]),
     default="original",
     show_default=True,
-    help="Its own, or the time of the write.",
+    help="The timestamp of the written record: its own, or the time of the write.",
 )
 @click.option("--again", is_flag=True, help="Write it although it was written back before.")
 @dry_run_option
@@ -256,7 +256,7 @@ def mode() -> None:
 
 @click.command()
 @click.option("--for", "span_s", type=DurationType(), help="The length of the pause: 30m, 2h, 1d.")
-@click.option("--until", help="Its end: ISO 8601 with a zone, or Unix seconds.")
+@click.option("--until", help="The end of the pause: ISO 8601 with a zone, or Unix seconds.")
 @click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
 @because_option
 @service_options

@@ -20,7 +20,9 @@ from offsetwatch.cli.common.options import (
 
 REASON_CHARS_MAX: Final = 500
 CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
-journal_config_option = optional_config_option("The YAML file; its state_dir has the journal.")
+journal_config_option = optional_config_option(
+    "offsetwatch's configuration (YAML); its state_dir has the journal."
+)
 
 
 def _build_file_option(name: str, text: str) -> OptionDecorator:
@@ -108,7 +110,8 @@ plan_options = combine_options(
 )
 quarantine_options = combine_options(
     optional_config_option(
-        "The YAML file: its state_dir has the files, remedy.quarantine names the topic."
+        "offsetwatch's configuration (YAML): its state_dir has the files, remedy.quarantine names "
+        "the topic."
     ),
     state_dir_option,
 )
