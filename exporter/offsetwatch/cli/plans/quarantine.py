@@ -204,7 +204,9 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     if damaged:
         first = damaged[0]
         raise ConfigError((f"{prefix} is damaged: {first.receipt.where}: {first.problem}",))
-    raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
+    raise ConfigError(
+        (f"there is no record {prefix} in {store.name}: `offsetwatch quarantine list` lists all",)
+    )
 
 
 def print_copy(

@@ -26,6 +26,7 @@ from offsetwatch.clients.http.client import (
     describe_redirect,
     read_body_blocking,
 )
+from offsetwatch.clients.http.exchange import build_connection_error
 from offsetwatch.config.files import (
     describe_file_error,
     describe_tls_error,
@@ -81,6 +82,11 @@ BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # four times the largest page of the j
 _CREDENTIALS_ADVICE: Final = (
     "give --token-file or OFFSETWATCH_TOKEN_FILE, or --cert-file; control.tokens has the tokens"
 )
+_REFUSED: Final = "it does not know the token that was sent"
+_REFUSED_ADVICE: Final = (
+    "send one of control.tokens in the daemon's configuration: --token-file or "
+    "OFFSETWATCH_TOKEN_FILE names its file"
+)
 _ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
 _ADDRESS: Final = "give --url the address of control.listen in the daemon's configuration"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -133,9 +139,11 @@ class ControlClient:
 
     def __init__(self, listener: ControlEndpoint) -> None:
         self._url = listener.url
+        authorization = _build_authorization(listener)
+        self._has_token = bool(authorization)
         self._client = build_blocking_client(
             _check_base_url(listener),
-            headers={"Accept": "application/json", **_build_authorization(listener)},
+            headers={"Accept": "application/json", **authorization},
             timeout_s=TIMEOUT_S,
             verify=_build_tls_context(listener),
         )
@@ -180,7 +188,9 @@ class ControlClient:
                     raise SizeLimitExceeded(self._url, said)
                 answer = ControlClientReply(response.status_code, body_read)
         except httpx.ConnectError as exc:
-            raise TargetUnreachable(self._url, str(exc), _ADVICE) from exc
+            failed = build_connection_error(self._url, exc)
+            failed.advice = failed.advice or _ADVICE
+            raise failed from exc
         except httpx.ConnectTimeout as exc:
             raise TargetUnreachable(self._url, "no connection in time", _ADVICE) from exc
         except httpx.TimeoutException as exc:
@@ -205,8 +215,11 @@ class ControlClient:
             if is_html(answer.body):
                 said = f"HTTP {status} with {HTML_PAGE}, and not a control listener's answer"
         if status in {401, 403}:
-            advice = _CREDENTIALS_ADVICE if status == httpx.codes.UNAUTHORIZED else None
-            return AccessDenied(self._url, said, advice)
+            if status != httpx.codes.UNAUTHORIZED:
+                return AccessDenied(self._url, said)
+            if self._has_token:
+                return AccessDenied(self._url, _REFUSED, _REFUSED_ADVICE)
+            return AccessDenied(self._url, said, _CREDENTIALS_ADVICE)
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return TooManyRequests(self._url, said)
         if error == "journal_unavailable":
@@ -232,9 +245,13 @@ def _check_base_url(listener: ControlEndpoint) -> str:
     except ValueError as exc:
         raise ConfigError((f"--url: {exc}",)) from exc
     if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query:
-        raise ConfigError(("--url: as https://host:9641",))
+        raise ConfigError(
+            ("--url: expected http://host:port or https://host:port, as in https://host:9641",)
+        )
     if parts.scheme == "http" and host not in _LOOPBACK:
-        raise ConfigError(("--url: https, for a token is not sent over a network in the clear",))
+        raise ConfigError(
+            ("--url: write https:// here: a token is not sent over a network in the clear",)
+        )
     return listener.url.rstrip("/").removesuffix(PREFIX)
 
 

@@ -85,7 +85,8 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
         answer = connection.getresponse()
         body = answer.read(BODY_BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as exc:
-        raise TargetUnreachable(where, str(exc) or type(exc).__name__, _NO_DAEMON_ADVICE) from exc
+        said = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
+        raise TargetUnreachable(where, said, _NO_DAEMON_ADVICE) from exc
     finally:
         connection.close()
     if len(body) > BODY_BYTES_MAX:

@@ -293,8 +293,21 @@ def test_a_role_that_may_not_is_denied(elsewhere):
     elsewhere.bureau.proposed()
     with pytest.raises(AccessDenied, match="your role viewer does not allow this: the role"):
         elsewhere.service("eve").reject("p1", "", "no")
-    with pytest.raises(AccessDenied, match="valid bearer token"):
+    with pytest.raises(AccessDenied, match="does not know the token that was sent") as caught:
         elsewhere.service("mallory").plans()
+    assert "control.tokens" in str(caught.value.advice)
+    with pytest.raises(AccessDenied, match="valid bearer token") as caught:
+        RemoteRemediationService(ControlEndpoint(elsewhere.url)).plans()
+    assert "--token-file" in str(caught.value.advice)
+
+
+def test_a_listener_without_tls_says_to_write_http(elsewhere):
+    secure = elsewhere.url.replace("http:", "https:")
+    endpoint = ControlEndpoint(secure, elsewhere.token_file("ada"))
+    with pytest.raises(TargetUnreachable) as caught:
+        RemoteRemediationService(endpoint).plans()
+    assert "_ssl.c" not in str(caught.value)
+    assert caught.value.advice == "write http:// in place of https://"
 
 
 def test_a_listener_without_its_journal_is_reported_as_that(elsewhere):
