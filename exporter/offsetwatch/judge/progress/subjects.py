@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -342,9 +343,7 @@ def describe_states(view: ConnectorView | None) -> str:
     """Return the states of a connector and its tasks in words, for evidence."""
     if view is None:
         return "unknown"
-    counts: dict[str, int] = {}
-    for task in view.tasks:
-        counts[task.state] = counts.get(task.state, 0) + 1
+    counts = Counter(task.state for task in view.tasks)
     tasks = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     return f"connector {view.state}, tasks: {tasks or 'none'}"
 

@@ -8,6 +8,7 @@ partition up under the key of a HashMap, and the task may have written another o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
@@ -84,7 +85,7 @@ class RestOffsets:
         self._uncounted: set[str] = set()
         self._cut: set[str] = set()  # those whose last answer had entries that could not be read
         self._exported: Memo[tuple[SourcePartitionView, ...]] = Memo()
-        self.dropped: dict[str, int] = {}
+        self.dropped: Counter[str] = Counter()
         self.version = 0
         self.layout: object = object()
         """Another one whenever other source partitions are shown, or with more or fewer fields."""
@@ -138,11 +139,11 @@ class RestOffsets:
 
     def _added(self, connector: str, identity: str) -> _Partition | None:
         if not self._budget.admits(len(identity)):
-            self._drop("source_partitions_max")
+            self.dropped["source_partitions_max"] += 1
             return None
         key = decode_key(b"[%b,%b]" % (encode_sorted(connector), identity.encode()))
         if isinstance(key, Undecodable):
-            self._drop("rest_undecodable")
+            self.dropped["rest_undecodable"] += 1
             return None
         partition = self._of[connector][identity] = _Partition(key)
         self._budget.add(len(identity))
@@ -168,7 +169,7 @@ class RestOffsets:
         if offset is not None and any(
             not -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for _, number in offset.numbers
         ):
-            self._drop("inexact")
+            self.dropped["inexact"] += 1
         if first or offset is None or was_untold:
             return  # since when it is so is not known
         partition.advanced_at = moment
@@ -189,9 +190,6 @@ class RestOffsets:
         if partition.missing >= RESET_AFTER_POLLS:
             partition.offset, partition.missing = None, 0
             partition.resets += 1
-
-    def _drop(self, reason: str) -> None:
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     # --- giving out ------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ several.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
@@ -158,7 +159,7 @@ class SourceBook:
         self._views = None
         self._outdated: list[_Partition] = []
         self._exported: Memo[tuple[SourcePartitionView, ...]] = Memo()
-        self.dropped: dict[str, int] = {}
+        self.dropped: Counter[str] = Counter()
         self.version = 0
         self.layout: object = object()
         """Another one whenever other source partitions are shown, or with more or fewer fields."""
@@ -241,7 +242,7 @@ class SourceBook:
             partition = self._find(key.connector, key.identity)
             if partition is None:
                 if not self._budget.admits(len(record.raw_key)):
-                    self._drop(_DROP_REASON)
+                    self.dropped[_DROP_REASON] += 1
                     continue
                 partition = self._add(key)
                 self._budget.add(len(record.raw_key) if key.is_spelling else 0)
@@ -250,7 +251,7 @@ class SourceBook:
                 and record.raw_key not in partition.variants
                 and record.raw_key not in self._raw_keys(partition)
             ):
-                self._drop(_DROP_REASON)
+                self.dropped[_DROP_REASON] += 1
                 continue
             partition.read_at = read_at
             if not key.is_spelling:
@@ -450,7 +451,7 @@ class SourceBook:
         if offset is not None:
             for _, number in offset.numbers:
                 if not -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX:
-                    self._drop("inexact")
+                    self.dropped["inexact"] += 1
                     break
 
     def _apply_to_several_logs(self, partition: _Partition, record: SourceRecord) -> None:
@@ -522,9 +523,6 @@ class SourceBook:
 
     def _dialect(self, key: SourceKey) -> str:
         return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
-
-    def _drop(self, reason: str) -> None:
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """Return committed offsets of a MirrorSourceConnector; others than `source` are dead."""
