@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from offsetwatch.config.schema.remediation import RemedyConfig
-from offsetwatch.remedy.guards import RULES_ELSEWHERE, PlanGuard, describe_guards
+from offsetwatch.remedy.guards import GUARDS, PlanGuard
 from offsetwatch.remedy.model.facts import SubjectKind
+from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.policy_settings import build_policy
+
+RULES_ELSEWHERE: Final = {
+    37: "how often and how long a step is tried is the engine's own (progress.Limits)",
+}
 
 _HEAD: Final = """\
 # Guards
@@ -39,6 +45,15 @@ def render() -> str:
     rows = "\n".join(_format_row(guard) for guard in describe_guards(build_policy(RemedyConfig())))
     elsewhere = "\n".join(f"- {number}: {rule}" for number, rule in sorted(RULES_ELSEWHERE.items()))
     return f"{_HEAD}{rows}\n\n{elsewhere}\n"
+
+
+def describe_guards(policy: Policy) -> tuple[PlanGuard, ...]:
+    """Return the guards with their thresholds under this policy."""
+    stop_on = ", ".join(policy.stop_on)
+    return tuple(
+        replace(guard, default=guard.default.format(p=policy, b=policy.budgets, stop_on=stop_on))
+        for guard in GUARDS
+    )
 
 
 def _format_row(guard: PlanGuard) -> str:

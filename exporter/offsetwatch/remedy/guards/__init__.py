@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -215,10 +215,6 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(54, daemon.restored_by_a_person, _ALWAYS, (_RESTORE,)),
 )
 
-RULES_ELSEWHERE: Final = {
-    37: "how often and how long a step is tried is the engine's own (progress.Limits)",
-}
-
 # What is not asked of a plan that a person has approved.
 AUTOMATIC_GUARDS: Final = frozenset(
     guard.name for guard in GUARDS if guard.reach is GuardReach.AUTOMATIC
@@ -315,13 +311,4 @@ def find_tripped_breakers(
         (scopes[answer.guard], answer.said)
         for answer in answers
         if answer.guard in scopes and answer.answer is GuardResult.DENY
-    )
-
-
-def describe_guards(policy: Policy) -> tuple[PlanGuard, ...]:
-    """Return the guards with their thresholds under this policy."""
-    stop_on = ", ".join(policy.stop_on)
-    return tuple(
-        replace(guard, default=guard.default.format(p=policy, b=policy.budgets, stop_on=stop_on))
-        for guard in GUARDS
     )

@@ -33,6 +33,7 @@ from tests.unit.remedy.permitting_facts import (
     changed,
     facts,
 )
+from tools.references.guards import RULES_ELSEWHERE, describe_guards
 
 RESTART, STOP, SKIP, RESTORE = (
     Action.RESTART_FAILED,
@@ -572,8 +573,8 @@ def test_a_budget_that_is_not_known_denies_and_opens_nothing():
 
 def test_every_number_of_the_table_is_a_guard_or_is_said_to_be_elsewhere():
     numbers = {guard.number for guard in guards.GUARDS}
-    assert numbers | set(guards.RULES_ELSEWHERE) == set(range(1, 55))
-    assert not numbers & set(guards.RULES_ELSEWHERE)
+    assert numbers | set(RULES_ELSEWHERE) == set(range(1, 55))
+    assert not numbers & set(RULES_ELSEWHERE)
     assert [guard.number for guard in guards.GUARDS] == sorted(
         guard.number for guard in guards.GUARDS
     )
@@ -588,7 +589,7 @@ def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_rule():
 
 
 def test_the_table_shows_what_the_policy_requests():
-    reports = {guard.name: guard for guard in guards.describe_guards(replace(POLICY, failures=7))}
+    reports = {guard.name: guard for guard in describe_guards(replace(POLICY, failures=7))}
     assert reports["repeated"].default == "7 failures, 600 s, 2 restarts"
     assert reports["repeated"].actions == (SKIP,)
     assert reports["repeated"].reach is GuardReach.DETECTED
