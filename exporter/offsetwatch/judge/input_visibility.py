@@ -114,6 +114,13 @@ class InputVisibility:
             return None
         return f"Connect does not report its configuration, last read at {format_moment(read_at)}"
 
+    def explain_outdated_assignment(self, key: ConnectorKey) -> str | None:
+        """Explain why it is unknown which partitions a flow copies."""
+        read_at = self.snapshot.outdated_assignments.get(key)
+        if read_at is None:
+            return None
+        return f"Connect does not report its tasks, last read at {format_moment(read_at)}"
+
     def is_deleted(self, key: ConnectorKey) -> bool:
         """Check whether a connector certainly no longer exists.
 
@@ -166,6 +173,10 @@ class InputVisibility:
 
     def explain_absence(self, key: ConnectorKey, *, sink: bool) -> str | None:
         """Explain why a partition missing from the snapshot may exist; None if it is gone."""
+        why = self._explain_unread_offsets(key, sink=sink)
+        return self.explain_outdated_assignment(key) if why is None else why
+
+    def _explain_unread_offsets(self, key: ConnectorKey, *, sink: bool) -> str | None:
         known, why = self.states_of(key[0])
         if why is not None:
             return why
@@ -200,8 +211,8 @@ class InputVisibility:
 
     def explain_hidden_progress(self, key: ConnectorKey) -> str | None:
         """Explain why an input that this connector's progress depends on is unavailable."""
-        absence = self.explain_absence(key, sink=self.is_sink(key))
-        return self.explain_missing_syncs(key) if absence is None else absence
+        why = self._explain_unread_offsets(key, sink=self.is_sink(key))
+        return self.explain_missing_syncs(key) if why is None else why
 
     def explain_missing_topics(self, key: ConnectorKey) -> str | None:
         """Explain that topics which the configuration of a sink names were not found."""

@@ -401,6 +401,7 @@ class Book:
             by_topic=within.by_topic,
             not_exported=within.not_exported,
             partial=self._replication.partial(),
+            outdated_assignments=self._replication.outdated_assignments(),
             pipeline=self._pipeline.view(now),
             baselines=self._baselines.view(now),
             losses=losses,
@@ -504,6 +505,7 @@ class Book:
 
     def _expire(self, now: float) -> None:
         """Drop what is too old to be used of configurations and of brokers' addresses."""
+        self._replication.expire(now)
         expired = [cluster.expire(now) for cluster in self._clusters.values()]
         addresses = self._addresses
         if self._brokers.expire(now):

@@ -658,6 +658,8 @@ class Snapshot:
     left_out        series that limits leave out of /metrics now; they are in here, and in the API
     partial         (Connect cluster, connector) of flows that may have positions which are not in
                     here: each can be shown, but not their sum
+    outdated_assignments    (Connect cluster, connector) of flows whose tasks Connect has not
+                    reported for too long, and when it last did: what they copy is not known
     pipeline        status of the history pipeline by its own report
     baselines       baselines of connectors, as far as learned
     groups_to_ask   the consumer groups whose offsets are to be requested
@@ -707,6 +709,7 @@ class Snapshot:
     not_exported: frozenset[tuple[str, str, str]] = frozenset()
     left_out: tuple[DroppedSeries, ...] = ()
     partial: frozenset[tuple[str, str]] = frozenset()
+    outdated_assignments: Mapping[tuple[str, str], float] = field(default_factory=dict)
     pipeline: PipelineView = NO_PIPELINE_STATUS
     baselines: BaselinesView = NO_BASELINES
     losses: tuple[Loss, ...] = ()

@@ -190,6 +190,7 @@ class World:
             series=SeriesLimits(series_per_connector_max, series_max),
             **more,
         )
+        self.tasks: dict[str, dict[str, PartitionsAssigned]] = {}
         self._names: dict[str, set[str]] = {}
         self._log_ends: Counter[tuple[KafkaTopic, int]] = Counter()
         self._as_of: dict[KafkaTopic, float] = {}
@@ -323,6 +324,8 @@ class World:
                 self.tail(topic=tail.topic, frozen=tail.frozen)
             else:
                 self.see(InputSucceeded(input_id, self.now))
+            if input_id.kind == CONNECT_REST:
+                self.see(*self.tasks.get(input_id.connect_cluster, {}).values())
 
     def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
         self.see(InputRetired(InputId.of_tail(topic)))
@@ -351,11 +354,17 @@ class World:
     def assigned(self, *partitions: int, connector: str = "mm2", site: str = "lab") -> None:
         """These partitions of `orders`."""
         result = frozenset(TopicPartition("orders", partition) for partition in partitions)
-        self.see(PartitionsAssigned(site, connector, result))
+        self._assign(PartitionsAssigned(site, connector, result))
 
     def see_assigned(self, *topics: str) -> None:
         """Partition 0 of each of these topics."""
-        self.see(PartitionsAssigned("lab", "mm2", frozenset(TopicPartition(t, 0) for t in topics)))
+        partitions = frozenset(TopicPartition(topic, 0) for topic in topics)
+        self._assign(PartitionsAssigned("lab", "mm2", partitions))
+
+    def _assign(self, assigned: PartitionsAssigned) -> None:
+        tasks = self.tasks.setdefault(assigned.connect_cluster, {})
+        tasks[assigned.connector] = assigned
+        self.see(assigned)
 
     # --- log ends, groups ------------------------------------------------------------------------
 

@@ -178,6 +178,7 @@ class FindingInput(Enum):
     BELIEF = auto()  # is it certain whose list that is
     SOURCE_ENDS = auto()  # of all sources that the connector reads
     SOURCE = auto()  # the one in the subject
+    ASSIGNMENT = auto()  # which partitions a flow copies
     VERDICT = auto()  # of the connector, which more than its inputs can hide
 
 
@@ -257,6 +258,16 @@ _ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.REST_OFFSETS_DIFFER: (FindingInput.COMPARED,),
     Name.OFFSETS_TOPIC_DOUBTED: (FindingInput.TOPICS,),
     Name.SOURCE_DOWN: (FindingInput.SOURCE,),
+    Name.HALF_RESET: (FindingInput.ASSIGNMENT,),
+    Name.REWOUND: (FindingInput.ASSIGNMENT,),
+    Name.MM2_LAG_UNUSUAL: (FindingInput.ASSIGNMENT,),
+    Name.MM2_POSITION_AHEAD: (FindingInput.ASSIGNMENT,),
+    Name.MM2_RETENTION_NEAR: (FindingInput.ASSIGNMENT,),
+    Name.SYNCS_WITHOUT_COMMITS: (FindingInput.ASSIGNMENT,),
+    Name.UNREPLICATED_PARTITIONS: (FindingInput.ASSIGNMENT,),
+    "ahead": (FindingInput.ASSIGNMENT,),
+    "lag": (FindingInput.ASSIGNMENT,),
+    "unsynced": (FindingInput.ASSIGNMENT,),
 }
 
 
@@ -327,10 +338,9 @@ class FindingVisibility:
     def _is_hidden(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
         visibility, cluster = self._visibility, key[0]
         match finding_input:
-            case FindingInput.STATES:
-                return visibility.explain_unknown_state(key) is not None
-            case FindingInput.LIST:
-                return visibility.explain_unknown_state((cluster, "")) is not None
+            case FindingInput.STATES | FindingInput.LIST:
+                of = key if finding_input is FindingInput.STATES else (cluster, "")
+                return visibility.explain_unknown_state(of) is not None
             case FindingInput.TOPICS:
                 return cluster not in visibility.snapshot.topic_doubts
             case FindingInput.COMPARED:
@@ -353,6 +363,8 @@ class FindingVisibility:
                 )
             case FindingInput.SOURCE_ENDS:
                 return visibility.are_source_ends_hidden(key)
+            case FindingInput.ASSIGNMENT:
+                return visibility.explain_outdated_assignment(key) is not None
             case FindingInput.VERDICT:
                 return key in self._connectors_without_verdict
             case FindingInput.KAFKA | FindingInput.TOPIC | FindingInput.SOURCE:

@@ -73,7 +73,12 @@ def build_case(
         subject.hidden = visibility.explain_absence(connector, sink=subject.sink)
         if subject.hidden is None:
             return None
-        return VerdictCase(patience_s=patience_s, before=before, unavailable=subject.hidden)
+        return VerdictCase(
+            patience_s=patience_s,
+            before=before,
+            unavailable=subject.hidden,
+            rests=track.rests if track.unavailable is None else None,
+        )
     subject.hidden, headed, copied = _inspect_second_signal(subject, visibility)
     if subject.hidden is not None:
         return VerdictCase(
@@ -260,7 +265,12 @@ def _inspect_second_signal(
             return unknown, False, True
         if not mirrored:
             return None, False, True
-        return visibility.explain_missing_syncs(connector), True, False
+        why = visibility.explain_missing_syncs(connector)
+        return (
+            visibility.explain_outdated_assignment(connector) if why is None else why,
+            True,
+            False,
+        )
     if flow is None or flow.upstream is None:
         return None, False, True
     why = visibility.explain_missing_log_ends(flow.upstream)

@@ -54,7 +54,6 @@ from offsetwatch.judge.progress.verdict_rules import (
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
@@ -126,6 +125,8 @@ def compute_tick_share(partitions: int, *, leisurely: bool) -> int:
 _TROUBLE_VERDICTS: Final = frozenset(
     {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}
 )
+
+_GOOD_VERDICTS: Final = frozenset({Verdict.OK, Verdict.IDLE})
 
 _SummaryKey = tuple[str, str, str, str]  # Connect cluster, connector, scope, subject
 
@@ -459,6 +460,11 @@ class ProgressTracker:
             decision = self._decide_without_partitions(key, track, visibility)
         else:
             decision = Decision(verdict, instance.verdict_state.rule, instance.reason)
+        if (
+            decision.verdict in _GOOD_VERDICTS
+            and (why := visibility.explain_outdated_assignment(key)) is not None
+        ):
+            decision = Decision(Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE, why)
         failed = None if track.unavailable is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
@@ -496,6 +502,10 @@ class ProgressTracker:
         return Decision(Verdict.UNKNOWN, 0, reason)
 
 
-def _find_live_inputs(snapshot: Snapshot) -> tuple[frozenset[InputId], frozenset[InputId]]:
+def _find_live_inputs(snapshot: Snapshot) -> tuple[object, ...]:
     """Return which inputs have not been read since the start, and which are available."""
-    return (snapshot.awaited, frozenset(view.id for view in snapshot.inputs if view.live))
+    return (
+        snapshot.awaited,
+        frozenset(view.id for view in snapshot.inputs if view.live),
+        frozenset(snapshot.outdated_assignments),
+    )

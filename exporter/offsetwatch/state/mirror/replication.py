@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
 from operator import attrgetter, is_
+from typing import Final
 
 from offsetwatch.model.observations import (
     LOG_ENDS,
@@ -57,17 +58,33 @@ LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
 SharedSyncs = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
 
 
+# While the list of connectors is read, and the tasks of one are not: as long as a configuration.
+ASSIGNMENT_INTERVALS: Final = 10.0
+COMMIT_INTERVALS: Final = 1.0  # what is committed later than this shows what is still copied
+
+
 @dataclass(slots=True)
 class _Assignment:
     """Upstream partitions that a connector copies.
 
-    at                 when that was last reported; None: always, as its cluster's topics say
+    reported           as last reported
+    reported_at        when that was; None: always, as its cluster's topics say
+    partitions         as far as that can still be used: from ASSIGNMENT_INTERVALS without a report
+                       on, those that were committed within the last ones
+    at                 as of when they are; None like `reported_at`
     commits_outside    commits of other partitions by then
+    unread_since       since when the list of connectors is read, and this is not
+    commits            commits of all partitions when that had lasted for COMMIT_INTERVALS
     """
 
+    reported: frozenset[TopicPartition]
     partitions: frozenset[TopicPartition]
+    reported_at: float | None = None
     at: float | None = None
     commits_outside: dict[MirrorPartition, MirrorPosition] = field(default_factory=dict)
+    unread_since: float = 0.0
+    commits: dict[MirrorPartition, MirrorPosition] | None = None
+    outdated: bool = False
 
 
 def _leads_key_of(flow: MirrorFlow) -> tuple[object, ...]:
@@ -171,32 +188,79 @@ class Replication:
         known = self._assignments.pop(of, None)
         if partitions is not None and of in self._listed():
             # The same object: else each snapshot would compare the two, a thousand partitions each.
-            same = known is not None and known.partitions == partitions
-            self._assignments[of] = known if known and same else _Assignment(partitions)
+            # The same object: else each snapshot would compare the two, a thousand partitions each.
+            same = known is not None and known.reported == partitions
+            assignment = known if known and same else _Assignment(partitions, partitions)
+            self._assignments[of] = assignment
             if moment is not None:
-                self._date_assignment(of, moment)
+                self._report_assignment(of, assignment, moment)
 
     def confirm(self, confirmed: AssignmentConfirmed, now: float) -> None:
         """Confirm that a connector still copies what it was assigned."""
         of = (confirmed.connect_cluster, confirmed.connector)
         if of in self._assignments:
-            self._date_assignment(of, now)
+            self._report_assignment(of, self._assignments[of], now)
 
-    def _date_assignment(self, of: tuple[str, str], moment: float) -> None:
+    def _report_assignment(
+        self, of: tuple[str, str], assignment: _Assignment, moment: float
+    ) -> None:
         """Record when an assignment was reported, and the commits outside of it by then."""
-        assignment = self._assignments[of]
-        assignment.at = moment
+        assignment.reported_at = moment
+        assignment.partitions, assignment.outdated = assignment.reported, False
+        self._date_assignment(of, assignment, moment)
+
+    def _date_assignment(self, of: tuple[str, str], assignment: _Assignment, moment: float) -> None:
+        assignment.at = assignment.unread_since = moment
+        assignment.commits = None
         assignment.commits_outside = {
             mirror: position
-            for flow in self.flows
-            if flow.connector_key == of
-            for mirror, position in self._committed(flow).items()
+            for mirror, position in self._find_commits(of)
             if mirror.upstream not in assignment.partitions
+        }
+
+    def _find_commits(
+        self, of: tuple[str, str]
+    ) -> Iterator[tuple[MirrorPartition, MirrorPosition]]:
+        for flow in self.flows:
+            if flow.connector_key == of:
+                yield from self._committed(flow).items()
+
+    def expire(self, now: float) -> None:
+        """Replace assignments that no response has confirmed for ASSIGNMENT_INTERVALS.
+
+        What remains is what was committed meanwhile, and that for as long. Time without a list of
+        connectors does not count: workers that are away for an upgrade assign nothing.
+        """
+        for of, assignment in self._assignments.items():
+            if assignment.reported_at is None:
+                continue
+            if not self._clusters[of[0]].listing_live(now):
+                assignment.unread_since = now
+                continue
+            unread_s = abs(now - assignment.unread_since)
+            if assignment.commits is None and unread_s > COMMIT_INTERVALS * self._interval_s:
+                assignment.commits = dict(self._find_commits(of))
+            elif unread_s > ASSIGNMENT_INTERVALS * self._interval_s:
+                before = assignment.commits or {}
+                assignment.partitions = frozenset(
+                    mirror.upstream
+                    for mirror, position in self._find_commits(of)
+                    if before.get(mirror) != position
+                )
+                assignment.outdated = True
+                self._date_assignment(of, assignment, now)
+
+    def outdated_assignments(self) -> dict[tuple[str, str], float]:
+        """Return the connectors whose assignment is outdated, and when it was last reported."""
+        return {
+            of: assignment.reported_at
+            for of, assignment in self._assignments.items()
+            if assignment.outdated and assignment.reported_at is not None
         }
 
     def _assigned_to(self, flow: MirrorFlow) -> frozenset[TopicPartition] | None:
         assignment = self._assignments.get(flow.connector_key)
-        return None if assignment is None else assignment.partitions
+        return None if assignment is None else assignment.reported
 
     def _syncs_of(self, flow: MirrorFlow) -> SyncBook | None:
         return None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
@@ -298,7 +362,7 @@ class Replication:
             if self._clusters[flow.connect_cluster].has_unknown_positions(
                 flow.connector, flow.source
             )
-        )
+        ).union(self.outdated_assignments())
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Return the views whose inputs are live; the same tuple while nothing changes."""
@@ -406,6 +470,7 @@ class Replication:
         cluster = self._clusters[flow.connect_cluster]
         assignment = self._assignments.get(flow.connector_key)
         assigned = None if assignment is None else assignment.partitions
+        outdated = assignment is not None and assignment.outdated
         # Of two named flows of one connector's name nobody tells for which an assignment is.
         same_connector = self._flows_of[flow.connector_key]
         # How many partitions a topic has is known for as long as the answer that told it.
@@ -414,7 +479,7 @@ class Replication:
         )
         unassigned = self._unassigned.of(
             flow,
-            assigned if same_connector == 1 and counted else None,
+            assigned if same_connector == 1 and counted and not outdated else None,
             cluster.of.wants_topic,
             self._now,
         )
@@ -430,8 +495,8 @@ class Replication:
         assigned_at = None if assignment is None else assignment.at
         known = self._known_positions.get(flow)
         leads = self._leads.setdefault(_leads_key_of(flow), SyncLeads(self._interval_s))
-        outdated = assigned_at if flow in self._outdated else None
-        if known is None or known[0] != (*state, outdated) or self._now >= leads.expires_at:
+        hidden_at = assigned_at if flow in self._outdated else None
+        if known is None or known[0] != (*state, hidden_at) or self._now >= leads.expires_at:
             committed = self._committed(flow)
             copied = self._find_copied(flow, committed)
             late = {

@@ -1561,3 +1561,31 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
 
 def test_of_every_finding_it_is_known_what_it_is_observed_in():
     assert set(FindingName) <= register._INPUTS_BY_FINDING.keys()
+
+
+@pytest.mark.parametrize(
+    ("play", "name"),
+    [
+        (partitions_are_added, FindingName.UNREPLICATED_PARTITIONS),
+        (altered, FindingName.MM2_POSITION_AHEAD),
+    ],
+)
+def test_nothing_of_a_flow_is_resolved_by_tasks_that_are_not_reported(play, name):
+    played = play()
+    played.run(4)
+    assert name.value in played.names()
+    tasks = dict(played.world.tasks)
+    played.world.tasks.clear()
+    played.run(15)
+    assert ("lab", "mm2") in played.world.snapshot().outdated_assignments
+    assert name.value in played.names()
+    played.world.tasks |= tasks
+    played.world.assigned(0, 1)
+    played.world.commit("mm2", orders(0), {"offset": 99})
+    played.world.commit("mm2", orders(1), {"offset": 9})
+    played.world.ends(
+        {ORDERS: LogBounds(0, 100, 100), TopicPartition("orders", 1): LogBounds(3, 10, 10)},
+        partitions={"orders": 2},
+    )
+    played.run(1)
+    assert name.value not in played.names()

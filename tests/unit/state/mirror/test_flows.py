@@ -255,3 +255,91 @@ def test_without_an_assignment_no_partition_is_missing_from_it():
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(BOUNDS, partitions={"orders": 3})
     assert list_lags(world) == {0: (0, None)}
+
+
+# --- assignments that are not reported any more --------------------------------------------------
+
+
+def pass_minutes(world: World, minutes: int, *commits: int, listed: bool = True) -> None:
+    """Minutes in which everything but tasks is read, and each of these partitions commits once."""
+    for _ in range(minutes):
+        world.now += 60.0
+        for partition in commits:
+            world.commit("mm2", orders(partition), {"offset": int(world.now - NOW)})
+        if listed:
+            world.listed(mirror())
+        world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+        world.ends(BOUNDS, partitions={"orders": 3})
+        world.snapshot()
+
+
+def list_copied(world: World) -> list[int]:
+    return [view.partition for view in world.snapshot().mirror_partitions]
+
+
+def three_assigned() -> World:
+    world = mirrors(mirror())
+    for partition in range(3):
+        world.commit("mm2", orders(partition), {"offset": 1})
+    world.assigned(0, 1)
+    world.ends(BOUNDS, partitions={"orders": 3})
+    return world
+
+
+def test_an_assignment_that_is_not_reported_any_more_is_not_used_past_its_age():
+    world = three_assigned()
+    pass_minutes(world, 9, 0)
+    snapshot = world.snapshot()
+    assert list_copied(world) == [0, 1, 2]
+    assert (snapshot.outdated_assignments, snapshot.partial) == ({}, frozenset())
+    pass_minutes(world, 2, 0)
+    snapshot = world.snapshot()
+    assert list_copied(world) == [0]
+    assert snapshot.outdated_assignments == {("lab", "mm2"): NOW}
+    assert snapshot.partial == {("lab", "mm2")}
+
+
+def test_a_partition_that_commits_after_its_assignment_was_dropped_is_copied_until_it_is_silent():
+    world = three_assigned()
+    pass_minutes(world, 12, 0)
+    pass_minutes(world, 1, 2)
+    assert list_copied(world) == [0, 2]
+    pass_minutes(world, 20, 2)
+    assert list_copied(world) == [2]
+    pass_minutes(world, 20)
+    assert list_copied(world) == []
+
+
+def test_an_assignment_that_is_reported_again_counts_at_once():
+    world = three_assigned()
+    pass_minutes(world, 12, 0)
+    world.assigned(0, 1)
+    snapshot = world.snapshot()
+    assert list_copied(world) == [0, 1, 2]
+    assert (snapshot.outdated_assignments, snapshot.partial) == ({}, frozenset())
+
+
+def test_without_a_list_of_connectors_an_assignment_lasts_as_long_as_a_configuration():
+    world = three_assigned()
+    pass_minutes(world, 30, listed=False)
+    assert list_copied(world) == [0, 1, 2]
+    pass_minutes(world, 1)
+    assert list_copied(world) == [0, 1, 2]
+
+
+def test_an_outdated_assignment_hides_no_writer_of_shared_syncs():
+    world = mirrors(mirror("a"), mirror("b"))
+    world.assigned(0, connector="a")
+    world.commit("b", orders(), {"offset": 9})
+    world.assigned(0, connector="b")
+    for _ in range(12):
+        world.now += 60.0
+        world.listed(mirror("a"), mirror("b"))
+        world.assigned(0, connector="b")
+        world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+        world.snapshot()
+    world.synced(50)
+    assert world.snapshot().outdated_assignments == {("lab", "a"): NOW}
+    view = world.mirrored("b")
+    assert view is not None
+    assert view.replicated == 9
