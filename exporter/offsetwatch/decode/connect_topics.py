@@ -32,9 +32,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from offsetwatch.decode import InvalidRecordError
-from offsetwatch.decode.connector_config import parse_connector_settings
+from offsetwatch.decode.connector_config import has_shortened_text, parse_connector_settings
 from offsetwatch.decode.json_text import parse_json, replace_lone_surrogates
 from offsetwatch.decode.stack_trace import failure_of
+from offsetwatch.decode.text_limits import (
+    NAME_CHARS_MAX,
+    STATE_CHARS_MAX,
+    TEXT_CHARS_MAX,
+    TOPIC_CHARS_MAX,
+)
 from offsetwatch.model.connectors import (
     Condition,
     ConfigRecord,
@@ -58,6 +64,8 @@ Body = dict[str, Any] | None  # None is a tombstone
 
 # Of one connector: a number becomes as many tasks. An entry of REST's list holds as many.
 TASKS_MAX: Final = 25_000
+# A prefix, a connector of up to four bytes a character, and a topic or the number of a task.
+KEY_BYTES_MAX: Final = 4 * NAME_CHARS_MAX + 300
 _SESSION_KEY = "session-key"
 _WRONG_SHAPE = "value_shape"
 
@@ -82,7 +90,10 @@ def _decode_connector(name: str, body: Body) -> ConnectorConfigured:
     properties = body.get("properties")
     if not isinstance(properties, dict):
         raise InvalidRecordError(_WRONG_SHAPE)
-    return ConnectorConfigured(connector=name, settings=parse_connector_settings(name, properties))
+    settings = parse_connector_settings(name, properties)
+    if has_shortened_text(settings):
+        raise InvalidRecordError("value_text_too_long")
+    return ConnectorConfigured(connector=name, settings=settings)
 
 
 def _decode_task(rest: str, body: Body) -> TaskConfigured:
@@ -108,11 +119,14 @@ def parse_assigned_partitions(properties: dict[str, Any]) -> tuple[TopicPartitio
     if not isinstance(text, str):
         return None
     try:
-        return tuple(
+        assigned = tuple(
             TopicPartition(*parse_task_id(part.strip())) for part in text.split(",") if text
         )
     except InvalidRecordError:
         raise InvalidRecordError("value_assigned_partitions") from None
+    if any(len(partition.topic) > TOPIC_CHARS_MAX for partition in assigned):
+        raise InvalidRecordError("value_assigned_partitions")
+    return assigned
 
 
 def _decode_commit(name: str, body: Body) -> TasksCommitted:
@@ -136,7 +150,7 @@ def _decode_target_state(name: str, body: Body) -> TargetState:
         state = body.get("state")
     if not isinstance(state, str):
         raise InvalidRecordError(_WRONG_SHAPE)
-    return TargetState(connector=name, state=state.lower())
+    return TargetState(connector=name, state=parse_state(state))
 
 
 def _decode_fencing(name: str, body: Body) -> TasksFenced:
@@ -198,6 +212,8 @@ def decode_text_key(key: bytes | None) -> str:
     """Decode a key of Connect's own topics: plain UTF-8. Raises InvalidRecordError."""
     if key is None:
         raise InvalidRecordError("key_null")
+    if len(key) > KEY_BYTES_MAX:
+        raise InvalidRecordError("key_too_long")
     try:
         return key.decode()
     except UnicodeDecodeError:
@@ -227,6 +243,13 @@ def parse_task_id(text: str) -> tuple[str, int]:
     return connector, int(number)
 
 
+def parse_state(text: str) -> str:
+    """Return a state in lower case. Raises InvalidRecordError for one that is too long."""
+    if len(text) > STATE_CHARS_MAX:
+        raise InvalidRecordError("value_text_too_long")
+    return text.lower()
+
+
 def parse_integer(value: object) -> int | None:
     """Return an integer, or None for any other value, a bool included."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -237,13 +260,16 @@ def _parse_condition(body: dict[str, Any] | None) -> Condition | None:
         return None
     state, worker = body.get("state"), body.get("worker_id")
     generation = parse_integer(body.get("generation"))
+    version = str(body.get("version") or "")
     if not isinstance(state, str) or not isinstance(worker, str) or generation is None:
         raise InvalidRecordError("value_shape")
+    if max(len(worker), len(version)) > TEXT_CHARS_MAX:
+        raise InvalidRecordError("value_text_too_long")
     return Condition(
-        state=sys.intern(state.lower()),
+        state=sys.intern(parse_state(state)),
         worker=sys.intern(worker),
         generation=generation,
-        version=sys.intern(str(body.get("version") or "")),
+        version=sys.intern(version),
         failure=failure_of(body.get("trace")),
     )
 

@@ -14,8 +14,10 @@ from typing import Any
 from offsetwatch.addresses import normalize_address
 from offsetwatch.decode.dialects import DEBEZIUM, JDBC, find_own_dialect
 from offsetwatch.decode.java.hash_map import trim_blanks, values_of
+from offsetwatch.decode.text_limits import is_shortened, shorten_text
 from offsetwatch.model.connectors import (
     REFRESH_S,
+    Connector,
     ConnectorKind,
     ConnectorSettings,
     DatabaseSettings,
@@ -88,7 +90,7 @@ def parse_connector_settings(
     """
     written = {str(key): str(value) for key, value in config.items() if value is not None}
     texts = {key: trim_blanks(value) for key, value in written.items()}
-    class_name = texts.get("connector.class", "")
+    class_name = shorten_text(texts.get("connector.class", ""))
     if is_provided(class_name):
         class_name = ""
     known = _parse_kind(class_name, kind)
@@ -115,6 +117,13 @@ def parse_connector_settings(
         filename=filename,
         database=_parse_database_settings(class_name, texts),
     )
+
+
+def has_shortened_text(settings: ConnectorSettings | Connector) -> bool:
+    """Check whether the class or an alias of a connector was too long and has been shortened."""
+    mirrors = (mirror for mirror in (settings.mirror, settings.translates) if mirror is not None)
+    aliases = (alias for mirror in mirrors for alias in (mirror.source, mirror.target))
+    return any(map(is_shortened, (settings.class_name, *aliases)))
 
 
 def has_connector_class(config: Mapping[Any, object]) -> bool:
@@ -201,8 +210,8 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
     separator are part of it, and a truth value with blanks around it is false to
     Boolean.parseBoolean.
     """
-    source = config.get("source.cluster.alias", "source")
-    target = config.get("target.cluster.alias", "target")
+    source = shorten_text(config.get("source.cluster.alias", "source"))
+    target = shorten_text(config.get("target.cluster.alias", "target"))
     location = config.get("offset-syncs.topic.location", "source")
     on_source = location != "target"
     emitted = config.get("emit.offset-syncs.enabled", "true")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -19,6 +19,7 @@ from offsetwatch.decode.connect_topics import parse_assigned_partitions
 from offsetwatch.decode.connector_config import has_connector_class, parse_connector_settings
 from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, decode_strict, encode_sorted
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
+from offsetwatch.decode.text_limits import NAME_CHARS_MAX, STATE_CHARS_MAX, shorten_text
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
@@ -93,7 +94,8 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
 
     An entry without a state, without a configuration or of another shape is a connector whose state
     or settings are unknown; the others are decoded. If no entry has either, the body is another
-    answer: an error of Connect, or of a proxy.
+    answer: an error of Connect, or of a proxy. A connector with a name that is too long is left
+    out: `decode_names` counts it.
     """
     parsed = decode_strict(body, dict[str, msgspec.Raw])
     if parsed is None:
@@ -102,7 +104,9 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
         return Undecodable("too_many_connectors")
     # One after the other: a million objects at once would take 300 MiB.
     connectors = tuple(
-        _build_connector(name, _parse_entry(parsed.pop(name))) for name in sorted(parsed)
+        _build_connector(name, _parse_entry(parsed.pop(name)))
+        for name in sorted(parsed)
+        if len(name) <= NAME_CHARS_MAX
     )
     if connectors and not any(
         connector.configured or connector.state != UNKNOWN_STATE for connector in connectors
@@ -121,11 +125,15 @@ def decode_names(body: bytes) -> ConnectorNames | Undecodable:
         return Undecodable("names_shape")
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
-    names = frozenset(name for name in parsed if isinstance(name, str))
-    odd = [member for member in parsed if not isinstance(member, str)]
+    names = frozenset(filter(_is_name, parsed))
+    odd = [member for member in parsed if not _is_name(member)]
     if odd and not names:
         return Undecodable("names_shape")
     return ConnectorNames(names, _summarize_odd_members(odd))
+
+
+def _is_name(member: object) -> bool:
+    return isinstance(member, str) and len(member) <= NAME_CHARS_MAX
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -271,7 +279,8 @@ def _split_status(parsed: object) -> tuple[str, list[Any] | None]:
     connector, tasks = _as_map(parsed).get("connector"), _as_map(parsed).get("tasks")
     if not isinstance(connector, dict) or not isinstance(tasks, list):
         return "", None
-    return str(connector.get("state", "")).lower(), tasks
+    state = connector.get("state", "")
+    return state.lower() if _is_state(state) else "", tasks
 
 
 def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
@@ -349,7 +358,7 @@ def _build_connector(name: str, entry: object) -> Connector:
         name=name,
         kind=settings.kind,
         class_name=settings.class_name,
-        version=str(worker.get("version") or ""),
+        version=shorten_text(str(worker.get("version") or "")),
         state=state,
         tasks=tasks,
         mirror=settings.mirror,
@@ -373,11 +382,15 @@ def _parse_states(status: Mapping[str, Any], configured: object) -> tuple[str, t
     known: the others would look like all of them.
     """
     state, tasks = _get_map_member(status, "connector").get("state"), status.get("tasks")
-    if not isinstance(state, str) or not state or not isinstance(tasks, list):
+    if not _is_state(state) or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
     numbers = _parse_task_numbers(configured) if isinstance(configured, list) else None
     parsed_tasks = _parse_tasks(tasks, numbers)
     return (UNKNOWN_STATE, ()) if parsed_tasks is None else (state.lower(), parsed_tasks[0])
+
+
+def _is_state(state: object) -> TypeGuard[str]:
+    return isinstance(state, str) and 0 < len(state) <= STATE_CHARS_MAX
 
 
 def _parse_tasks(
@@ -425,7 +438,7 @@ def _parse_task(task: object) -> Task | None:
     number, state = fields.get("id"), fields.get("state")
     if not isinstance(number, int):
         return None
-    if not isinstance(state, str) or not state:
+    if not _is_state(state):
         return Task(number, UNKNOWN_STATE)
     state = sys.intern(state.lower())  # the same text for a hundred thousand tasks
     return Task(number=number, state=state, failure=failure_of(fields.get("trace")))
@@ -455,4 +468,5 @@ def decode_root(body: bytes) -> ConnectRoot | Undecodable:
     root = decode_strict(body, ConnectRoot)
     if root is None:
         return Undecodable("root_shape")
-    return root if root.kafka_cluster_id else ConnectRoot(root.version)
+    cluster_id = root.kafka_cluster_id
+    return ConnectRoot(shorten_text(root.version), shorten_text(cluster_id) if cluster_id else None)

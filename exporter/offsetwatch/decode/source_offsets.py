@@ -19,6 +19,7 @@ from offsetwatch.decode.dialects import MIRROR_SOURCE, detect_shape, parse_mirro
 from offsetwatch.decode.java.hash_map import build_connect_key, is_canonical
 from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_flat_map, parse_json
 from offsetwatch.decode.offset_order import Fields
+from offsetwatch.decode.text_limits import NAME_CHARS_MAX
 from offsetwatch.model.offsets import (
     KeyForm,
     LegacyOffset,
@@ -49,6 +50,8 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
     if not isinstance(parsed, list) or len(parsed) != 2 or not isinstance(parsed[0], str):
         return Undecodable("key_shape")
     connector, partition = parsed
+    if len(connector) > NAME_CHARS_MAX:
+        return Undecodable("key_too_long")
     if partition is not None and not is_flat_map(partition):
         return Undecodable("key_partition_shape")
     mirror = None if partition is None else parse_mirror_partition(partition)

@@ -25,6 +25,7 @@ from offsetwatch.clients.connect.offsets_sweep import (
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import UnixClock
+from offsetwatch.decode.connector_config import has_shortened_text
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.rest_answers import (
     ConnectorNames,
@@ -35,6 +36,7 @@ from offsetwatch.decode.rest_answers import (
     decode_rest_status,
     decode_root,
 )
+from offsetwatch.decode.text_limits import TEXT_CHARS_MAX, is_shortened
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, RemoteRefusal
 from offsetwatch.formatting import format_count
 from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
@@ -267,19 +269,32 @@ def poll_connectors(poll: ConnectorsPoll, clock: UnixClock) -> Batch:
         try:
             names, odd = poll.names()
             if odd.count:
-                why = f"GET /connectors (names): members that are no text: {odd.count}"
+                why = f"GET /connectors (names): members that are no name: {odd.count}"
                 odd_names = {str(odd): MalformedResponse(poll.name, why)}
         except ClientError as exc:
             failed.append(build_failure(input_id, exc))
         listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
         if error is not None:
             failed.append(build_failure(input_id, error))
-        failed += build_partial_failures(input_id, failures | odd_names)
+        shortened = _find_shortened_texts(poll.name, listed)
+        failed += build_partial_failures(input_id, shortened | failures | odd_names)
     return (
         *failed,
         ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
         InputSucceeded(input=input_id, at=clock.now()),
     )
+
+
+def _find_shortened_texts(
+    connect_cluster: str, listed: Iterable[Connector]
+) -> dict[str, ClientError]:
+    """Return an error for each connector with a text that was too long and has been shortened."""
+    why = f"GET /connectors: class, version or alias of more than {TEXT_CHARS_MAX} characters"
+    return {
+        connector.name: MalformedResponse(connect_cluster, why)
+        for connector in listed
+        if is_shortened(connector.version) or has_shortened_text(connector)
+    }
 
 
 class AssignmentsPoll:

@@ -154,3 +154,12 @@ def test_each_kind_of_record_says_what_it_is_for(key, body, expected):
 )
 def test_what_is_no_config_is_undecodable_with_its_own_reason(key, value, reason):
     assert decode_config(key, value) == Undecodable(reason)
+
+
+def test_a_class_or_a_state_of_any_length_is_undecodable():
+    too_long = Undecodable("value_text_too_long")
+    assert (
+        decode_config(b"connector-c", b'{"properties":{"connector.class":"%b"}}' % (b"x" * 10_000))
+        == too_long
+    )
+    assert decode_config(b"target-state-c", b'{"state":"%b"}' % (b"x" * 10_000)) == too_long

@@ -154,3 +154,14 @@ def test_every_status_that_real_workers_wrote_decodes():
     assert failed.failure == f"{too_large} in TransactionManager.maybeFailWithError"
     assert newest["status-connector-t-sink"] == ConnectorStatus("t-sink", None)
     assert newest["status-topic-west.orders-eu:connector-mm2-source"].topic == "west.orders-eu"
+
+
+@pytest.mark.parametrize("field", ["state", "worker_id", "version"])
+def test_a_status_with_a_text_of_any_length_is_undecodable(field):
+    assert decoded("status-task-c-0", {**RUNNING, field: "x" * 1_000}) == Undecodable(
+        "value_text_too_long"
+    )
+
+
+def test_a_status_with_a_key_of_any_length_is_undecodable():
+    assert decoded(f"status-connector-{'x' * 10_000}", RUNNING) == Undecodable("key_too_long")

@@ -36,6 +36,7 @@ from offsetwatch.decode.rest_answers import (
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX
+from offsetwatch.decode.text_limits import TEXT_CHARS_MAX
 from offsetwatch.model.connectors import (
     UNKNOWN_STATE,
     Connector,
@@ -1057,3 +1058,67 @@ def test_neither_class_nor_isolation_of_other_connectors_is_taken_literally():
 def test_an_empty_name_is_no_offsets_topic_of_its_own():
     for name in ("", " "):
         assert listed({"offsets.storage.topic": name}).dedicated_offsets_topic is None
+
+
+LONG = "x" * 100_000
+
+
+def test_a_text_of_any_length_is_bounded_before_it_is_used():
+    """Each becomes a label, or is retained for each connector and task."""
+    worker = {"state": "RUNNING", "version": LONG}
+    status = {"connector": worker, "tasks": [{"id": 0, "state": LONG}]}
+    aliases = {"source.cluster.alias": LONG, "target.cluster.alias": f"{LONG}y"}
+    configs = {"class": {"connector.class": LONG}, "mirror": {"connector.class": "MirrorSource"}}
+    body = {
+        name: {"status": status, "info": {"config": {**config, **aliases}}}
+        for name, config in configs.items()
+    }
+    by_class, mirror = decode_connectors(json.dumps(body).encode())
+    assert mirror.mirror is not None
+    texts = (by_class.class_name, by_class.version, mirror.mirror.source, mirror.mirror.target)
+    assert {len(text) for text in texts} == {TEXT_CHARS_MAX}
+    assert mirror.mirror.source != mirror.mirror.target
+    assert by_class.tasks[0].state == UNKNOWN_STATE
+
+
+def test_a_state_of_any_length_is_unknown():
+    status = {"connector": {"state": LONG}, "tasks": [{"id": 0, "state": "RUNNING"}]}
+    (connector,) = decode_connectors(json.dumps({"c": {"status": status, "info": INFO}}).encode())
+    assert (connector.state, connector.tasks) == (UNKNOWN_STATE, ())
+    rest_status = decode_rest_status(json.dumps(status).encode())
+    assert isinstance(rest_status, RestConnectorStatus)
+    assert rest_status.state == ""
+
+
+def test_a_connector_with_a_name_of_any_length_is_counted_and_takes_no_other_with_it():
+    entry = {"status": STATUS, "info": INFO}
+    (connector,) = decode_connectors(json.dumps({"c": entry, LONG: entry}).encode())
+    assert connector.name == "c"
+    names = decode_names(json.dumps(["c", LONG]).encode())
+    assert isinstance(names, ConnectorNames)
+    assert (names.names, names.odd.count) == ({"c"}, 1)
+
+
+def test_an_assigned_topic_has_a_name_that_kafka_allows():
+    config = {
+        "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
+        "task.assigned.partitions": f"{'t' * 249}-0",
+    }
+    assert decode_assignment(json.dumps([{"config": config}]).encode()) == {
+        TopicPartition("t" * 249, 0)
+    }
+    config["task.assigned.partitions"] = f"orders-0,{'t' * 250}-0"
+    assert decode_assignment(json.dumps([{"config": config}]).encode()) == Undecodable(
+        "value_assigned_partitions"
+    )
+
+
+def test_an_id_of_a_kafka_cluster_is_bounded_and_remains_another_one():
+    roots = [
+        decode_root(json.dumps({"version": "4.3.1", "kafka_cluster_id": LONG + end}).encode())
+        for end in "ab"
+    ]
+    first, second = (root.kafka_cluster_id for root in roots if not isinstance(root, Undecodable))
+    assert first is not None
+    assert len(first) == TEXT_CHARS_MAX
+    assert first != second

@@ -329,3 +329,11 @@ def test_a_byte_order_mark_is_skipped_as_jackson_does_and_makes_another_key():
     assert decode_value(mark) == Undecodable("value_not_json")
     plain, marked = (decode_key(raw + b'["c",{"filename":"/x"}]') for raw in (b"", mark))
     assert (marked.identity, marked.is_spelling, plain.is_spelling) == (plain.identity, False, True)
+
+
+def test_a_key_with_names_of_any_length_is_no_source_partition_of_a_flow():
+    assert decode_key(b'["%b",{"p":1}]' % (b"x" * 10_000)) == Undecodable("key_too_long")
+    partition = b'{"cluster":"west","partition":0,"topic":"%b"}'
+    names = {size: decode_key(b'["c",%b]' % (partition % (b"t" * size))) for size in (249, 250)}
+    mirrors = {size: not isinstance(key, Undecodable) and key.mirror for size, key in names.items()}
+    assert mirrors == {249: MirrorPartition("west", "t" * 249, 0), 250: None}

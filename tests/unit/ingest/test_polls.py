@@ -217,7 +217,7 @@ def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_wit
     report = ConnectAnswers({"a": entry()}, named=(5, "b"))
     odd, listed, _ = report.poll(ConnectorsPoll(report))
     assert (odd.reason, odd.partial) == ("malformed", True)
-    assert odd.detail == "'5': GET /connectors (names): members that are no text: 1"
+    assert odd.detail == "'5': GET /connectors (names): members that are no name: 1"
     assert (listed.names, listed.names_whole) == ({"a", "b"}, False)
     assert [connector.name for connector in listed.connectors] == ["a", "b"]
 
@@ -819,3 +819,15 @@ def test_each_of_many_topics_is_queried_for_its_id_in_its_turn(topics, each, tur
 
 def test_of_no_topic_no_id_is_requested():
     assert _choose_topics({}, 8) == []
+
+
+def test_a_class_that_was_shortened_is_named_and_counted_once_a_minute():
+    long = entry()
+    long["info"]["config"]["connector.class"] = "x" * 1_000
+    report = ConnectAnswers({"a": entry(), "long": long}, named=("a", "long"))
+    odd, listed, _ = report.poll(ConnectorsPoll(report))
+    assert (odd.reason, odd.partial) == ("malformed", True)
+    assert odd.detail.startswith(
+        "'long': GET /connectors: class, version or alias of more than 200"
+    )
+    assert [connector.name for connector in listed.connectors] == ["a", "long"]

@@ -188,7 +188,6 @@ class Replication:
         known = self._assignments.pop(of, None)
         if partitions is not None and of in self._listed():
             # The same object: else each snapshot would compare the two, a thousand partitions each.
-            # The same object: else each snapshot would compare the two, a thousand partitions each.
             same = known is not None and known.reported == partitions
             assignment = known if known and same else _Assignment(partitions, partitions)
             self._assignments[of] = assignment
