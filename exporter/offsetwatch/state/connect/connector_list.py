@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from offsetwatch.decode.dialects import find_own_dialect
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.model.topology import UNKNOWN_ROUTER
@@ -220,6 +221,8 @@ class ConnectorList:
     home_id: str | None = None
     _known: dict[str, _KnownConnector] = field(default_factory=dict)
     _absences: dict[str, _Absence] = field(default_factory=dict)
+    # By name and class: the newest commit when the kind was first reported as unknown.
+    _commits_of_unknown: dict[tuple[str, str], float | None] = field(default_factory=dict)
     _ids: tuple[str | None, str | None] = (None, None)  # its Kafka cluster's, and another's
     _since: float | None = None
     _answered_at: float = 0.0
@@ -240,7 +243,7 @@ class ConnectorList:
             )
         self._answered_at = now
         foreign = self._ids[1] is not None
-        listed = {} if foreign else self._add_kinds(_collect_entries(answer))
+        listed = {} if foreign else self._add_kinds(_collect_entries(answer), witnesses)
         for name, entry in listed.items():
             self._absences.pop(name, None)
             known = self._known.get(name)
@@ -259,17 +262,25 @@ class ConnectorList:
         self._show(unlisted, now, lost=lost)
         return self._list_known()
 
-    def _add_kinds(self, listed: Mapping[str, Connector]) -> Mapping[str, Connector]:
-        """Return entries of unknown kind with the kind that their class has in another entry.
+    def _add_kinds(
+        self, listed: Mapping[str, Connector], witnesses: ConnectorEvidence
+    ) -> Mapping[str, Connector]:
+        """Return entries of unknown kind with the kind that their class is known to have.
 
         A worker without the plugin of a class reports its connectors as `unknown`
-        (AbstractHerder.connectorType). The kind of a class does not change.
+        (AbstractHerder.connectorType). The kind of a class does not change: another entry has it. A
+        class of a known dialect is a source, and so is what commits to an offsets topic from then
+        on.
         """
         unknown = [
             entry
             for entry in listed.values()
             if entry.kind is ConnectorKind.UNKNOWN and entry.class_name
         ]
+        keys = {(entry.name, entry.class_name) for entry in unknown}
+        self._commits_of_unknown = {
+            key: commit for key, commit in self._commits_of_unknown.items() if key in keys
+        }
         if not unknown:
             return listed
         known = (item.connector for item in self._known.values())
@@ -278,6 +289,11 @@ class ConnectorList:
             for connector in (*known, *listed.values())
             if connector.kind in {ConnectorKind.SOURCE, ConnectorKind.SINK}
         }
+        for entry in unknown:
+            key, commit = (entry.name, entry.class_name), witnesses.committed_at(entry.name)
+            has_committed = commit != self._commits_of_unknown.setdefault(key, commit)
+            if has_committed or find_own_dialect(entry.class_name) is not None:
+                kinds.setdefault(entry.class_name, ConnectorKind.SOURCE)
         return {**listed} | {
             entry.name: replace(
                 entry,

@@ -505,3 +505,30 @@ def test_a_connector_of_a_class_that_was_never_of_a_known_kind_is_of_unknown_kin
         ConnectorKind.SOURCE,
         ConnectorKind.UNKNOWN,
     ]
+
+
+def test_a_connector_of_unknown_kind_is_a_source_by_a_class_of_a_known_dialect():
+    unknown = replace(
+        A,
+        kind=ConnectorKind.UNKNOWN,
+        class_name="io.debezium.connector.mysql.MySqlConnector",
+        sink_if_one=SinkSettings(group="connect-a", addresses=frozenset()),
+    )
+    answers = known(unknown)
+    assert [(item.kind, item.sink_if_one) for item in answers.shown] == [
+        (ConnectorKind.SOURCE, None)
+    ]
+
+
+def test_a_connector_of_unknown_kind_is_a_source_by_what_it_commits_from_then_on():
+    """What was committed before may be of another connector of its name."""
+    unknown = replace(A, kind=ConnectorKind.UNKNOWN, class_name="org.example.Other")
+    answers = known(replace(A, class_name="org.example.Deleted"))
+    answers.commits["a"] = 1.0
+    answers.answer(unknown, times=3)
+    assert [item.kind for item in answers.shown] == [ConnectorKind.UNKNOWN]
+    answers.commits["a"] = 2.0
+    answers.answer(unknown, replace(unknown, name="c"))
+    assert [item.kind for item in answers.shown] == [ConnectorKind.SOURCE] * 2
+    answers.answer(unknown)
+    assert answers.shown[0].kind is ConnectorKind.SOURCE
