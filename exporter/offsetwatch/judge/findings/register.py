@@ -246,6 +246,7 @@ _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     "input": (),
     "rest_offsets": (),
     "gone": (),
+    "syncs_topic": (),
 }
 
 

@@ -17,6 +17,7 @@ from offsetwatch.judge.findings.rewinds import MirrorPartitionKey, RewindTracker
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.findings import Evidence, Finding, FindingName, Severity
+from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey, SnapshotIndex
 
@@ -88,14 +89,15 @@ def decode_state(document: bytes, kind: type[_Document]) -> _Document:
 class RuleMemory:
     """Memory of the rules.
 
-    synced    upstream partitions that had an offset sync since observation began
+    synced    upstream partitions that had an offset sync since observation began, each with the
+              topic of the sync: a flow that begins to write to another one has none there
     """
 
     held: ConditionAges = field(default_factory=ConditionAges)
     failures: FailureTracker = field(default_factory=FailureTracker)
     incarnations: IncarnationTracker = field(default_factory=IncarnationTracker)
     falls: RewindTracker = field(default_factory=RewindTracker)
-    synced: set[MirrorPartitionKey] = field(default_factory=set)
+    synced: set[tuple[KafkaTopic, MirrorPartitionKey]] = field(default_factory=set)
     _observed_inputs: tuple[object, object] = (None, None)
 
     def observe(self, visibility: InputVisibility, settings: JudgeSettings) -> None:
@@ -117,10 +119,12 @@ class RuleMemory:
             return  # there is no other sync than at the last evaluation
         self._observed_inputs = (mirrors, syncs)
         for key, views in mirrors.items():
-            known = index.syncs_of(key[0])
+            known, flow = index.syncs_of(key[0]), index.flows.get(key)
+            if flow is None or flow.offset_syncs is None:
+                continue
             for view in views:
                 if (view.source, view.target, view.topic, view.partition) in known:
-                    self.synced.add((*key, view.topic, view.partition))
+                    self.synced.add((flow.offset_syncs, (*key, view.topic, view.partition)))
 
     @property
     def urgent(self) -> bool:

@@ -538,3 +538,44 @@ def test_a_topic_that_is_not_there_has_three_intervals_to_come():
     assert "input_down" not in play.names()
     play.run(0.6, each=lambda: play.world.tail_failed("not_found", topic))
     assert "input_down" in play.names()
+
+
+# --- another topic of offset syncs ---------------------------------------------------------------
+
+ON_TARGET = KafkaTopic("east", "mm2-offset-syncs.west.internal")
+BY_TARGET = mirror(syncs_topic=ON_TARGET.topic, syncs_on_source=False)
+
+
+def test_a_topic_of_syncs_that_two_workers_report_by_turns_is_no_half_reset():
+    """The one that the flow writes to is never read to its end before the other has its turn."""
+    play = mirrored(0)
+    offset, by_turns = 99, [mirror(), BY_TARGET]
+
+    def answer() -> None:
+        nonlocal offset
+        offset += 1
+        by_turns.reverse()
+        play.world.listed(by_turns[0])
+        play.world.commit("mm2", orders(), {"offset": offset})
+        play.world.ends(offset + 1)
+        if by_turns[0] is BY_TARGET:
+            play.world.tail_ended(SYNCS)
+            play.world.tail(topic=ON_TARGET, whole=True)
+        else:
+            play.world.tail_ended(ON_TARGET)
+
+    for _ in range(60):
+        play.run(1 / 12, each=answer)
+        assert "half_reset" not in play.names()
+
+
+def test_a_flow_that_begins_to_write_its_syncs_elsewhere_has_none_there_of_an_idle_partition():
+    play = mirrored(0)
+    play.world.tail(topic=ON_TARGET, whole=True)
+    play.world.listed(BY_TARGET)
+    play.run(10)
+    assert play.names() == []
+    play.world.commit("mm2", orders(), {"offset": 100})
+    play.world.ends(101)
+    play.run(3)
+    assert play.names() == ["half_reset"]

@@ -363,12 +363,7 @@ def is_down(context: RuleContext, view: InputView) -> bool:
 def _is_half_reset(context: RuleContext, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     key = ("gone", "", "", view.id.input)
-    flows = {
-        connector
-        for connector, flow in context.index.flows.items()
-        if flow.offset_syncs is not None and InputId.of_tail(flow.offset_syncs) == view.id
-    }
-    synced = any(partition[:2] in flows for partition in context.memory.synced)
+    synced = any(InputId.of_tail(topic) == view.id for topic, _ in context.memory.synced)
     if not synced and not context.memory.held.has(key):
         return False
     context.memory.held.since(key, context.now)  # so that a restart knows that it was there

@@ -44,19 +44,22 @@ def find_half_resets(context: RuleContext) -> Iterator[Finding]:
     stands further on; or the syncs are gone while the offset stands and goes on.
 
     In between: MM2 writes a sync with the first record that it copies after a start and commits
-    within an interval, so that a healthy flow, a new one too, is never so for two.
+    within an interval, so that a healthy flow, a new one too, is never so for two. A topic that the
+    flow has not written to for as long says nothing: workers with different configurations report
+    two of them by turns (offset-syncs.topic.location).
     """
     wait_s = 2 * context.settings.interval_s
     for key, flow in context.index.flows.items():
         if not context.index.has_own_syncs(flow):
             continue  # it emits none; or their flow is not known
+        configured_s = context.lasts("syncs_topic", key, str(flow.offset_syncs))
         halves = [
             half
             for subject, half in (
                 *_find_retained_offsets(context, key, flow),
                 *_find_retained_syncs(context, key, flow),
             )
-            if context.lasts("half_reset", key, subject) >= wait_s
+            if min(context.lasts("half_reset", key, subject), configured_s) >= wait_s
         ]
         if halves:
             yield context.found(
@@ -146,7 +149,8 @@ def _find_retained_offsets(
         if view.committed is None or of in syncs:
             continue
         subject = f"{view.topic}-{view.partition}"
-        had = (*row_key, view.topic, view.partition) in context.memory.synced
+        where = (flow.offset_syncs, (*row_key, view.topic, view.partition))
+        had = where in context.memory.synced
         key = ("unsynced", *row_key, subject)
         if had or there or context.memory.held.has(key):
             level = _LOWEST_LEVEL if had else float(view.committed)
