@@ -35,6 +35,7 @@ from offsetwatch.decode.rest_answers import (
     decode_readable_offsets,
     decode_rest_status,
     decode_root,
+    decode_task_numbers,
 )
 from offsetwatch.decode.text_limits import TEXT_CHARS_MAX, is_shortened
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, RemoteRefusal
@@ -306,16 +307,18 @@ class AssignmentsPoll:
     def __init__(self, reader: ConnectReader) -> None:
         self.name = reader.name
         self._reader = reader
-        self._answers: dict[str, _DecodedAnswerCache[frozenset[TopicPartition]]] = {}
+        self._answers: dict[str, _DecodedAnswerCache[tuple[frozenset[TopicPartition], int]]] = {}
 
-    def poll(self, connector: str) -> frozenset[TopicPartition]:
-        """Return all partitions that the tasks of a connector replicate."""
+    def poll(self, connector: str) -> tuple[frozenset[TopicPartition], int]:
+        """Return all partitions that the tasks of a connector replicate, and how many tasks."""
         body = self._reader.tasks(connector)
         request = f"GET tasks of {connector}"
-        answer = self._answers.setdefault(connector, _DecodedAnswerCache())
-        return answer.of(
-            body, lambda raw: _require_decoded(self.name, request, decode_assignment(raw))
-        )
+
+        def decode(raw: bytes) -> tuple[frozenset[TopicPartition], int]:
+            partitions = _require_decoded(self.name, request, decode_assignment(raw))
+            return partitions, len(_require_decoded(self.name, request, decode_task_numbers(raw)))
+
+        return self._answers.setdefault(connector, _DecodedAnswerCache()).of(body, decode)
 
     def runs_without_tasks(self, connector: str) -> bool:
         """Check whether a connector without configured tasks runs.
@@ -346,14 +349,14 @@ def poll_assignment(poll: AssignmentsPoll, connector: str) -> Batch:
     of connectors, which the other polls request.
     """
     try:
-        assigned = poll.poll(connector)
+        assigned, tasks = poll.poll(connector)
         if not (assigned or poll.runs_without_tasks(connector)):
             return (AssignmentConfirmed(poll.name, connector),)
     except ClientError as exc:
         return build_partial_failures(
             InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc}
         )
-    return (PartitionsAssigned(poll.name, connector, assigned),)
+    return (PartitionsAssigned(poll.name, connector, assigned, tasks),)
 
 
 # --- offsets --------------------------------------------------------------------------------------

@@ -166,6 +166,7 @@ class FindingName(StrEnum):
     CONNECTOR_NOT_LISTED = "connector_not_listed"
     REST_OFFSETS_DIFFER = "rest_offsets_differ"
     REST_STATES_DIFFER = "rest_states_differ"
+    REST_TASKS_DIFFER = "rest_tasks_differ"
     OFFSETS_TOPIC_DOUBTED = "offsets_topic_doubted"
     # failover
     CHECKPOINTS_STALE = "checkpoints_stale"

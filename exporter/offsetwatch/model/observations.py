@@ -466,12 +466,13 @@ class PartitionsAssigned:
     """Upstream partitions that a MirrorSourceConnector assigned to its tasks.
 
     A partition that it committed once and no longer copies (a topic removed from its configuration)
-    has no lag.
+    has no lag. `tasks` is how many it has; None if that is not known.
     """
 
     connect_cluster: str
     connector: str
     partitions: frozenset[TopicPartition]
+    tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

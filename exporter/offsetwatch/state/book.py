@@ -169,7 +169,11 @@ class Book:
             LogEndsRead: self._replication.apply_log_ends,
             ProbeRoundRead: _without_now(self._apply_probes),
             PartitionsAssigned: lambda assigned, now: self._replication.assign(
-                assigned.connect_cluster, assigned.connector, assigned.partitions, now
+                assigned.connect_cluster,
+                assigned.connector,
+                assigned.partitions,
+                now,
+                tasks=assigned.tasks,
             ),
             AssignmentConfirmed: self._replication.confirm,
             SinkOffsetsRead: self._sinks.read,
@@ -402,6 +406,7 @@ class Book:
             not_exported=within.not_exported,
             partial=self._replication.partial(),
             outdated_assignments=self._replication.outdated_assignments(),
+            assignment_doubts=self._replication.assignment_doubts(),
             pipeline=self._pipeline.view(now),
             baselines=self._baselines.view(now),
             losses=losses,

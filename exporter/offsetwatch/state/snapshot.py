@@ -22,7 +22,7 @@ from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.source_ends import SourceEndRequest
-from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
+from offsetwatch.model.topology import FlowKey, KafkaTopic, TopicPartition, Topology
 from offsetwatch.state.connect.raw_keys import SpellingChange
 from offsetwatch.state.history_documents import (
     NO_BASELINES,
@@ -622,6 +622,20 @@ class SinkPartitionView(msgspec.Struct, frozen=True, gc=False):
     from_rest: bool = False
 
 
+class AssignmentDoubt(NamedTuple):
+    """Difference of the tasks that REST reports of a flow from its commits or its listed tasks.
+
+    since        when that was first so, by our clock
+    partitions   those that it commits, and that no task has
+    tasks        how many tasks it has by `GET /connectors/{c}/tasks`, and how many Connect lists;
+                 None if these are the same
+    """
+
+    since: float
+    partitions: tuple[TopicPartition, ...]
+    tasks: tuple[int, int] | None
+
+
 class RestConnector(NamedTuple):
     """Connector whose offsets are polled over REST, as no topic or group can be read.
 
@@ -660,6 +674,8 @@ class Snapshot:
                     here: each can be shown, but not their sum
     outdated_assignments    (Connect cluster, connector) of flows whose tasks Connect has not
                     reported for too long, and when it last did: what they copy is not known
+    assignment_doubts   by (Connect cluster, connector): how its tasks by REST contradict its
+                    commits and its listed tasks; what it commits counts as copied
     pipeline        status of the history pipeline by its own report
     baselines       baselines of connectors, as far as learned
     groups_to_ask   the consumer groups whose offsets are to be requested
@@ -710,6 +726,7 @@ class Snapshot:
     left_out: tuple[DroppedSeries, ...] = ()
     partial: frozenset[tuple[str, str]] = frozenset()
     outdated_assignments: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    assignment_doubts: Mapping[tuple[str, str], AssignmentDoubt] = field(default_factory=dict)
     pipeline: PipelineView = NO_PIPELINE_STATUS
     baselines: BaselinesView = NO_BASELINES
     losses: tuple[Loss, ...] = ()

@@ -386,6 +386,7 @@ def test_what_the_tasks_were_given_is_what_a_connector_copies():
             "lab",
             "mm2",
             frozenset({ORDERS, TopicPartition("orders", 1), TopicPartition("eu-orders", 0)}),
+            tasks=2,
         ),
     )
 
@@ -400,7 +401,7 @@ def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards
         "/connectors/mm2/status": status(state, "UNASSIGNED", "FAILED"),
     }
     observed = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
-    report = PartitionsAssigned("lab", "mm2", frozenset())
+    report = PartitionsAssigned("lab", "mm2", frozenset(), tasks=0)
     assert observed == (report if believed else AssignmentConfirmed("lab", "mm2"),)
 
 
@@ -461,9 +462,9 @@ def test_the_same_answer_is_decoded_once_until_its_connector_was_forgotten():
 def test_another_answer_is_another_assignment():
     answers = {"/connectors/mm2/tasks": tasks("orders-0")}
     poll = AssignmentsPoll(worker(answers))
-    assert poll.poll("mm2") == {ORDERS}
+    assert poll.poll("mm2") == ({ORDERS}, 1)
     answers["/connectors/mm2/tasks"] = tasks("orders-0,orders-1")
-    assert poll.poll("mm2") == {ORDERS, TopicPartition("orders", 1)}
+    assert poll.poll("mm2") == ({ORDERS, TopicPartition("orders", 1)}, 1)
     answers["/connectors/mm2/tasks"] = httpx.Response(200, content=b"{}")
     with pytest.raises(MalformedResponse, match="GET tasks of mm2: tasks_shape"):
         poll.poll("mm2")

@@ -67,6 +67,7 @@ RUNBOOKS: Final[dict[Name, str]] = {
     Name.CONNECTOR_NOT_LISTED: "ConnectAnswersContradicted",
     Name.REST_OFFSETS_DIFFER: "ConnectAnswersContradicted",
     Name.REST_STATES_DIFFER: "ConnectAnswersContradicted",
+    Name.REST_TASKS_DIFFER: "ConnectAnswersContradicted",
     Name.OFFSETS_TOPIC_DOUBTED: "ConnectAnswersContradicted",
     Name.CHECKPOINTS_STALE: "MirrorMaker2CheckpointsStale",
     Name.SOURCE_BEHIND: "SourceBehind",

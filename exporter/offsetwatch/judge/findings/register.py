@@ -95,6 +95,7 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (38, sources.find_inactive_slots),
     (39, sources.find_mismatched_sources),
     (40, sources.find_down_sources),
+    (41, connect.find_differing_rest_tasks),
 )
 _STALL_FINDINGS: Final = frozenset(
     {
@@ -220,6 +221,7 @@ _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.CONNECTOR_NOT_LISTED: (FindingInput.LIST,),
     Name.REST_OFFSETS_DIFFER: (FindingInput.LIST, FindingInput.OFFSETS),
     Name.REST_STATES_DIFFER: (FindingInput.LIST,),
+    Name.REST_TASKS_DIFFER: (FindingInput.LIST, FindingInput.OFFSETS),
     Name.OFFSETS_TOPIC_DOUBTED: (),
     Name.SOURCE_BEHIND: _SOURCE_INPUTS,
     Name.SOURCE_RETENTION_NEAR: _SOURCE_INPUTS,
@@ -266,6 +268,7 @@ _ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.MM2_RETENTION_NEAR: (FindingInput.ASSIGNMENT,),
     Name.SYNCS_WITHOUT_COMMITS: (FindingInput.ASSIGNMENT,),
     Name.UNREPLICATED_PARTITIONS: (FindingInput.ASSIGNMENT,),
+    Name.REST_TASKS_DIFFER: (FindingInput.ASSIGNMENT,),
     "ahead": (FindingInput.ASSIGNMENT,),
     "lag": (FindingInput.ASSIGNMENT,),
     "unsynced": (FindingInput.ASSIGNMENT,),

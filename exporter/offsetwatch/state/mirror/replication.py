@@ -30,6 +30,7 @@ from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.loss.accounting import FlowInspection, LossAccounting, classify_activity
 from offsetwatch.state.memo import Memo, TupleMemo
+from offsetwatch.state.mirror.assignment_doubts import AssignmentDoubts
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
 from offsetwatch.state.mirror.offset_syncs import (
@@ -48,7 +49,13 @@ from offsetwatch.state.mirror.replicated_partitions import (
     find_partition_index,
     upstream_of,
 )
-from offsetwatch.state.snapshot import Loss, MirrorPartitionView, SyncView, TopicRecreation
+from offsetwatch.state.snapshot import (
+    AssignmentDoubt,
+    Loss,
+    MirrorPartitionView,
+    SyncView,
+    TopicRecreation,
+)
 
 # The settings that determine the names of a flow's copies.
 _naming_of: Callable[[MirrorFlow], object] = attrgetter("policy", "separator", "routers", "copies")
@@ -75,6 +82,7 @@ class _Assignment:
     commits_outside    commits of other partitions by then
     unread_since       since when the list of connectors is read, and this is not
     commits            commits of all partitions when that had lasted for COMMIT_INTERVALS
+    doubts             what contradicts it
     """
 
     reported: frozenset[TopicPartition]
@@ -85,6 +93,44 @@ class _Assignment:
     unread_since: float = 0.0
     commits: dict[MirrorPartition, MirrorPosition] | None = None
     outdated: bool = False
+    doubts: AssignmentDoubts = field(default_factory=AssignmentDoubts)
+
+
+_Commits = Collection[tuple[MirrorPartition, MirrorPosition]]
+
+
+def _report_assignment(assignment: _Assignment, commits: _Commits, moment: float) -> None:
+    """Record when an assignment was reported, and the commits outside of it by then."""
+    assignment.reported_at = moment
+    assignment.partitions, assignment.outdated = assignment.reported, False
+    _date_assignment(assignment, commits, moment)
+
+
+def _date_assignment(assignment: _Assignment, commits: _Commits, moment: float) -> None:
+    assignment.at = assignment.unread_since = moment
+    assignment.commits = None
+    assignment.commits_outside = {
+        mirror: position
+        for mirror, position in commits
+        if mirror.upstream not in assignment.partitions
+    }
+
+
+def _find_commits_since(
+    assignment: _Assignment, partitions: frozenset[TopicPartition], commits: _Commits
+) -> frozenset[TopicPartition]:
+    """Return the partitions beside these that were committed since the assignment was dated.
+
+    Not one that was by any clock committed before: its topic was read later.
+    """
+    return frozenset(
+        mirror.upstream
+        for mirror, position in commits
+        if mirror.upstream not in partitions
+        and assignment.at is not None
+        and assignment.commits_outside.get(mirror) != position
+        and not is_later(assignment.at, position.at)
+    )
 
 
 def _leads_key_of(flow: MirrorFlow) -> tuple[object, ...]:
@@ -177,6 +223,7 @@ class Replication:
         connector: str,
         partitions: frozenset[TopicPartition] | None,
         moment: float | None = None,
+        tasks: int | None = None,
     ) -> None:
         """Set the upstream partitions that a connector copies, as of `moment`.
 
@@ -191,31 +238,36 @@ class Replication:
             same = known is not None and known.reported == partitions
             assignment = known if known and same else _Assignment(partitions, partitions)
             self._assignments[of] = assignment
-            if moment is not None:
-                self._report_assignment(of, assignment, moment)
+            if known is not None:
+                assignment.doubts = known.doubts
+            if moment is None:
+                return
+            commits = tuple(self._find_commits(of))
+            if known is not None:
+                self._compare_commits(known, commits, moment)
+            listed = self._clusters[connect_cluster].by_name.get(connector)
+            assignment.doubts.compare_tasks(tasks, listed, moment)
+            _report_assignment(assignment, commits, moment)
+
+    def _compare_commits(self, assignment: _Assignment, commits: _Commits, moment: float) -> None:
+        """Count the partitions that were committed since a report that does not have them."""
+        if not assignment.outdated:
+            moved = _find_commits_since(assignment, assignment.reported, commits)
+            assignment.doubts.count_commits(moved, moment, self._interval_s)
+
+    def assignment_doubts(self) -> dict[tuple[str, str], AssignmentDoubt]:
+        """Return what contradicts the assignments of connectors, where anything does."""
+        doubts = {
+            of: assignment.doubts.find(self._interval_s)
+            for of, assignment in self._assignments.items()
+        }
+        return {of: doubt for of, doubt in doubts.items() if doubt is not None}
 
     def confirm(self, confirmed: AssignmentConfirmed, now: float) -> None:
         """Confirm that a connector still copies what it was assigned."""
         of = (confirmed.connect_cluster, confirmed.connector)
         if of in self._assignments:
-            self._report_assignment(of, self._assignments[of], now)
-
-    def _report_assignment(
-        self, of: tuple[str, str], assignment: _Assignment, moment: float
-    ) -> None:
-        """Record when an assignment was reported, and the commits outside of it by then."""
-        assignment.reported_at = moment
-        assignment.partitions, assignment.outdated = assignment.reported, False
-        self._date_assignment(of, assignment, moment)
-
-    def _date_assignment(self, of: tuple[str, str], assignment: _Assignment, moment: float) -> None:
-        assignment.at = assignment.unread_since = moment
-        assignment.commits = None
-        assignment.commits_outside = {
-            mirror: position
-            for mirror, position in self._find_commits(of)
-            if mirror.upstream not in assignment.partitions
-        }
+            _report_assignment(self._assignments[of], tuple(self._find_commits(of)), now)
 
     def _find_commits(
         self, of: tuple[str, str]
@@ -247,7 +299,7 @@ class Replication:
                     if before.get(mirror) != position
                 )
                 assignment.outdated = True
-                self._date_assignment(of, assignment, now)
+                _date_assignment(assignment, tuple(self._find_commits(of)), now)
 
     def outdated_assignments(self) -> dict[tuple[str, str], float]:
         """Return the connectors whose assignment is outdated, and when it was last reported."""
@@ -489,6 +541,7 @@ class Replication:
             not_ours,
             same_connector,
             unassigned,
+            None if assignment is None else assignment.doubts.find_committed(self._interval_s),
         )
         # A newer answer hides what was committed since the one before it, where there is any.
         assigned_at = None if assignment is None else assignment.at
@@ -535,14 +588,9 @@ class Replication:
         cluster = self._clusters[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
         alone = self._flows_of[flow.connector_key] == 1
-        # What was read since then, unless it is older by any clock: its topic was read later.
-        since = frozenset(
-            mirror.upstream
-            for mirror, position in committed.items()
-            if mirror.upstream not in assignment.partitions
-            and assignment.at is not None
-            and assignment.commits_outside.get(mirror) != position
-            and not is_later(assignment.at, position.at)
+        since = _find_commits_since(assignment, assignment.partitions, committed.items())
+        since |= assignment.doubts.find_committed(self._interval_s).intersection(
+            mirror.upstream for mirror in committed
         )
         (self._outdated.add if since else self._outdated.discard)(flow)
         return since | frozenset(

@@ -28,6 +28,7 @@ from offsetwatch.model.observations import (
     InputSucceeded,
     LogBounds,
     OffsetsTopicCompared,
+    PartitionsAssigned,
     SinkOffset,
     SourceEndRead,
     TopicFactsRead,
@@ -509,6 +510,27 @@ def rest_gives_other_states() -> Play:
     return play
 
 
+def tasks_lack_what_is_committed() -> Play:
+    play = mirrored()
+    offsets = count(100)
+
+    def commit() -> None:
+        offset = next(offsets)
+        play.world.commit("mm2", orders(1), {"offset": offset})
+        play.world.synced(offset, partition=1)
+
+    play.run(3, each=commit)
+    return play
+
+
+def fewer_tasks_are_reported_than_listed() -> Play:
+    play = mirrored()
+    play.world.listed(replace(mirror(), tasks=(Task(0, "running"), Task(1, "running"))))
+    partitions = frozenset({ORDERS})
+    play.run(3, each=lambda: play.world.see(PartitionsAssigned("lab", "mm2", partitions, 1)))
+    return play
+
+
 def another_topic_has_them_too() -> Play:
     play = filed()
     play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
@@ -675,8 +697,10 @@ FOUND = [
     (38, nothing_streams_from_a_slot, FindingName.SOURCE_SLOT_INACTIVE),
     (39, a_slot_is_of_another_database, FindingName.SOURCE_MISMATCH),
     (40, a_source_does_not_answer, FindingName.SOURCE_DOWN),
+    (41, tasks_lack_what_is_committed, FindingName.REST_TASKS_DIFFER),
+    (41, fewer_tasks_are_reported_than_listed, FindingName.REST_TASKS_DIFFER),
 ]
-OF_SOURCES = [row[1] for row in FOUND if row[0] >= 34]
+OF_SOURCES = [row[1] for row in FOUND if 34 <= row[0] <= 40]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
 

@@ -343,3 +343,60 @@ def test_an_outdated_assignment_hides_no_writer_of_shared_syncs():
     view = world.mirrored("b")
     assert view is not None
     assert view.replicated == 9
+
+
+# --- assignments that contradict commits ---------------------------------------------------------
+
+
+def report_tasks(world: World, minutes: int, *commits: int) -> None:
+    """Two reports a minute that give tasks orders-0 alone, while these partitions commit."""
+    for _ in range(2 * minutes):
+        world.now += 30.0
+        for partition in commits:
+            world.commit("mm2", orders(partition), {"offset": int(world.now - NOW)})
+        world.listed(mirror())
+        world.assigned(0)
+        world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+        world.snapshot()
+
+
+def test_what_is_committed_report_after_report_contradicts_an_assignment_without_it():
+    world = three_assigned()
+    report_tasks(world, 1, 1)
+    assert world.snapshot().assignment_doubts == {}
+    report_tasks(world, 3, 1)
+    doubt = world.snapshot().assignment_doubts["lab", "mm2"]
+    assert (doubt.since, doubt.partitions, doubt.tasks) == (NOW + 60, (ONE,), None)
+    assert list_copied(world) == [0, 1]
+
+
+def test_a_commit_of_a_task_that_is_stopped_contradicts_nothing():
+    world = three_assigned()
+    report_tasks(world, 1, 2)
+    report_tasks(world, 4)
+    assert world.snapshot().assignment_doubts == {}
+    assert list_copied(world) == [0]
+
+
+def test_a_contradiction_ends_when_nothing_is_committed_beside_the_tasks_any_more():
+    world = three_assigned()
+    report_tasks(world, 5, 1)
+    assert list_copied(world) == [0, 1]
+    report_tasks(world, 4)
+    assert world.snapshot().assignment_doubts == {}
+    assert list_copied(world) == [0]
+
+
+def test_two_reports_by_turns_contradict_what_is_committed():
+    """Two workers, one of which reads an old config topic."""
+    world = three_assigned()
+    for number in range(16):
+        world.now += 30.0
+        for partition in (0, 1):
+            world.commit("mm2", orders(partition), {"offset": number + 2})
+        world.listed(mirror())
+        world.assigned(number % 2)
+        world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+        world.snapshot()
+    assert world.snapshot().assignment_doubts["lab", "mm2"].partitions == (ZERO, ONE)
+    assert list_copied(world) == [0, 1]

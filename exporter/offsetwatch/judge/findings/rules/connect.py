@@ -1,4 +1,4 @@
-"""Rules 27 to 31, and 33: Connect's REST API is incomplete or contradicts its topics."""
+"""Rules 27 to 31, 33 and 41: Connect's REST API is incomplete or contradicts its topics."""
 
 from __future__ import annotations
 
@@ -182,6 +182,38 @@ def find_differing_rest_states(context: RuleContext) -> Iterator[Finding]:
                 EvidenceItem(
                     "compare", "connect[].status_topic with the workers' status.storage.topic"
                 ),
+            ),
+        )
+
+
+def find_differing_rest_tasks(context: RuleContext) -> Iterator[Finding]:
+    """Rule 41: three reports in a row of a MirrorMaker's tasks lack partitions that it commits, or
+    have another number of tasks than Connect lists.
+    """
+    for key, doubt in context.snapshot.assignment_doubts.items():
+        counts: Evidence = ()
+        if doubt.tasks is not None:
+            counts = (
+                EvidenceItem("tasks by GET /connectors/{name}/tasks", doubt.tasks[0], "tasks"),
+                EvidenceItem("tasks in the list of connectors", doubt.tasks[1], "tasks"),
+            )
+        yield context.found(
+            FindingName.REST_TASKS_DIFFER,
+            Severity.WARNING,
+            key,
+            f"has had other tasks over REST than it works with since {format_moment(doubt.since)}: "
+            "partitions that it copies may be missing, and others may be shown as waiting.",
+            evidence=(
+                *build_examples(
+                    [
+                        EvidenceItem(
+                            "committed without a task", f"{partition.topic}-{partition.partition}"
+                        )
+                        for partition in doubt.partitions
+                    ]
+                ),
+                *counts,
+                build_time_item("first differed", doubt.since),
             ),
         )
 
