@@ -154,7 +154,7 @@ def _decode_target_state(name: str, body: Body) -> TargetState:
 
 
 def _decode_fencing(name: str, body: Body) -> TasksFenced:
-    tasks = None if body is None else parse_integer(body.get("task-count"))
+    tasks = None if body is None else parse_java_integer(body.get("task-count"))
     if body is not None and tasks is None:
         raise InvalidRecordError(_WRONG_SHAPE)
     return TasksFenced(connector=name, tasks=tasks)
@@ -255,11 +255,17 @@ def parse_integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+def parse_java_integer(value: object) -> int | None:
+    """Return a Java int that counts or numbers something; None for any other value."""
+    number = parse_integer(value)
+    return number if number is not None and 0 <= number < 2**31 else None
+
+
 def _parse_condition(body: dict[str, Any] | None) -> Condition | None:
     if body is None:
         return None
     state, worker = body.get("state"), body.get("worker_id")
-    generation = parse_integer(body.get("generation"))
+    generation = parse_java_integer(body.get("generation"))
     version = str(body.get("version") or "")
     if not isinstance(state, str) or not isinstance(worker, str) or generation is None:
         raise InvalidRecordError("value_shape")
@@ -282,7 +288,7 @@ def _parse_topic_use(rest: str, body: dict[str, Any] | None) -> TopicUse:
     if body is None:
         return TopicUse(topic=topic, connector=connector, task=None, since=None)
     use = body.get("topic")
-    task = parse_integer(use.get("task")) if isinstance(use, dict) else None
+    task = parse_java_integer(use.get("task")) if isinstance(use, dict) else None
     millis = parse_integer(use.get("discoverTimestamp")) if isinstance(use, dict) else None
     if task is None or millis is None or not 0 <= millis < 2**63:
         raise InvalidRecordError("value_shape")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeGuard
 import msgspec
 
 from offsetwatch.decode import InvalidRecordError
-from offsetwatch.decode.connect_topics import parse_assigned_partitions
+from offsetwatch.decode.connect_topics import parse_assigned_partitions, parse_java_integer
 from offsetwatch.decode.connector_config import has_connector_class, parse_connector_settings
 from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, decode_strict, encode_sorted
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
@@ -259,10 +259,10 @@ def decode_traces(
     if trace is not None:
         traces[None] = trace
     for task in tasks:
-        number, trace = _as_map(task).get("id"), _trace_of(_as_map(task))
+        number, trace = parse_java_integer(_as_map(task).get("id")), _trace_of(_as_map(task))
         if trace is None:
             continue
-        if not isinstance(number, int):
+        if number is None:
             return Undecodable("status_shape")  # what it died of may rule out a remedy
         if numbers is None or number in numbers:
             traces[number] = trace
@@ -428,15 +428,14 @@ def _merge_states(tasks: Iterable[Task]) -> tuple[Task, ...]:
 
 def _parse_task_numbers(configured: list[Any]) -> list[int | None]:
     """Return the task numbers in an entry's `info`; None stands for an unreadable one."""
-    numbers = (_as_map(task).get("task") for task in configured)
-    return [number if isinstance(number, int) else None for number in numbers]
+    return [parse_java_integer(_as_map(task).get("task")) for task in configured]
 
 
 def _parse_task(task: object) -> Task | None:
     """Return one task, without a state if that cannot be read; None if its number cannot."""
     fields = _as_map(task)
-    number, state = fields.get("id"), fields.get("state")
-    if not isinstance(number, int):
+    number, state = parse_java_integer(fields.get("id")), fields.get("state")
+    if number is None:
         return None
     if not _is_state(state):
         return Task(number, UNKNOWN_STATE)

@@ -165,3 +165,10 @@ def test_a_status_with_a_text_of_any_length_is_undecodable(field):
 
 def test_a_status_with_a_key_of_any_length_is_undecodable():
     assert decoded(f"status-connector-{'x' * 10_000}", RUNNING) == Undecodable("key_too_long")
+
+
+@pytest.mark.parametrize("generation", [-1, 2**31, True, 10**4_000])
+def test_a_generation_is_an_integer_of_java(generation):
+    assert decoded("status-connector-c", {**RUNNING, "generation": generation}) == Undecodable(
+        "value_shape"
+    )

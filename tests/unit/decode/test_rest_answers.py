@@ -310,7 +310,15 @@ def test_where_nothing_reports_which_task_cannot_be_read_no_state_is_known():
 
 @pytest.mark.parametrize(
     "odd",
-    [{"id": 1}, {"id": 1, "state": None}, {"id": 1, "state": ""}, {"id": "1"}, None, 7, []],
+    [
+        {"id": 1},
+        {"id": 1, "state": None},
+        {"id": 1, "state": ""},
+        *({"id": odd, "state": "RUNNING"} for odd in ("1", True, -1, 2**31, 10**4_000)),
+        None,
+        7,
+        [],
+    ],
 )
 def test_a_task_that_cannot_be_read_hides_no_failure_of_another(odd):
     tasks = [{"id": 0, "state": "FAILED"}, odd, {"id": 2, "state": "RUNNING"}]
