@@ -12,12 +12,14 @@ from offsetwatch.judge.findings.rule_context import (
 )
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.model.topology import Topology
+from offsetwatch.model.topology import KafkaTopic, Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot, SyncView
 from tests.changed import replace
 from tests.unit.judge.observed_rewinds import BEGAN, FLOW, WHERE, copied, sync
 
 SETTINGS = JudgeSettings(interval_s=60.0)
+SYNCED = (FLOW.offset_syncs, WHERE)
+OTHER_SYNCED = (FLOW.offset_syncs, (*WHERE[:3], 1))
 
 
 class ObservedRules:
@@ -38,16 +40,26 @@ class ObservedRules:
 def test_a_partition_had_a_sync_once_one_was_observed_of_what_is_copied():
     observed = ObservedRules()
     assert observed.observe(syncs=(sync(9, 9),)).synced == set()
-    assert observed.observe(mirror_partitions=(copied(9),)).synced == {WHERE}
-    assert observed.observe(syncs=(), mirror_partitions=()).synced == {WHERE}
+    assert observed.observe(mirror_partitions=(copied(9),)).synced == {SYNCED}
+    assert observed.observe(syncs=(), mirror_partitions=()).synced == {SYNCED}
 
 
 def test_a_sync_that_comes_after_the_partition_is_observed_as_well():
     observed = ObservedRules()
     both = (copied(9), copied(9, partition=1))
     assert observed.observe(mirror_partitions=both, syncs=()).synced == set()
-    assert observed.observe(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
-    assert observed.observe(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
+    assert observed.observe(syncs=(sync(9, 9, 1),)).synced == {OTHER_SYNCED}
+    assert observed.observe(syncs=(sync(9, 9),)).synced == {SYNCED, OTHER_SYNCED}
+
+
+def test_a_sync_in_another_topic_is_not_one_in_the_topic_that_the_flow_writes_to_now():
+    observed = ObservedRules()
+    observed.observe(mirror_partitions=(copied(9),), syncs=(sync(9, 9),))
+    elsewhere = KafkaTopic("east", "syncs")
+    flow = replace(FLOW, offset_syncs=elsewhere)
+    observed.snapshot = replace(observed.snapshot, topology=Topology((), (flow,)))
+    assert observed.observe(syncs=()).synced == {SYNCED}
+    assert observed.observe(syncs=(sync(9, 9),)).synced == {SYNCED, (elsewhere, WHERE)}
 
 
 def test_a_sync_under_another_alias_is_of_another_flow():
