@@ -17,6 +17,7 @@ BAD_ROW = "org.example.sink.BadRowException"
         ("value_converter", "data", FailureKind.DESERIALIZATION, "converter_value"),
         ("header_converter", "data", FailureKind.DESERIALIZATION, "converter_header"),
         ("transform", "transform", FailureKind.TRANSFORM, "transform"),
+        ("source_transform", "transform", FailureKind.TRANSFORM, "transform"),
         ("put", "sink_data", FailureKind.SINK_DATA, "put"),
         ("put", "connectivity", FailureKind.CONNECTIVITY, "put"),
         ("put", "auth", FailureKind.AUTH, "put"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.worlds import (
+    LINES,
     MIRROR_NAME,
     SINK_NAME,
     SOURCE_NAME,
@@ -25,7 +26,7 @@ from tests.contract.worlds import (
     with_sink,
     with_source,
 )
-from tests.fakes.connect_model import SINK, OutsideClient, Trouble
+from tests.fakes.connect_model import JDBC_SOURCE, SINK, FakeConnect, OutsideClient, Trouble
 
 POISON = 703
 
@@ -283,6 +284,38 @@ def test_null_begins_at_the_first_record_and_zero_behind_it():
 
 
 # --- FileStream ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_line_that_a_transform_refuses_fails_a_source_behind_what_it_delivered(exactly_once):
+    connect = with_source(lines=2, exactly_once=exactly_once)
+    connect.files.troubles[b"poison"] = Trouble("source_transform", "transform")
+    connect.files.append(LINES, "line 0002", "poison", "line 0003")
+    connect.advance(61.0)
+    assert state(connect, SOURCE_NAME) == ("RUNNING", ["FAILED"])
+    before = 20 if exactly_once else 30  # with exactly-once all of a batch comes, or nothing
+    assert stored(connect, SOURCE_NAME) == [{"position": before}]
+    assert len(connect.broker.log("lines", 0).records) == before // 10
+
+
+def test_a_row_that_a_transform_refuses_fails_a_jdbc_source_right_before_it():
+    connect = FakeConnect()
+    config = {"connector.class": JDBC_SOURCE, "topic": "rows-out", "table": "t"}
+    connect.files.troubles[b"poison"] = Trouble("source_transform", "transform")
+    connect.files.insert("t", "a", "b", "c", "poison", "d")
+    connect.files.delete("t", 1)
+    connect.create("rows", config)
+    connect.advance(61.0)
+    assert state(connect, "rows") == ("RUNNING", ["FAILED"])
+    assert stored(connect, "rows") == [{"incrementing": 3}]
+    connection = connect.door()
+    request(connection, "PUT", "rows", "/stop")
+    row = ({"protocol": "1", "table": "t"}, {"incrementing": 4})
+    assert alter(connection, "rows", row)[0] == 200
+    request(connection, "PUT", "rows", "/resume")
+    connect.advance(61.0)
+    records = connect.broker.log("rows-out", 0).records
+    assert [record.value for record in records] == [b"b", b"c", b"d"]
 
 
 def test_a_source_goes_on_at_the_byte_that_it_is_given():

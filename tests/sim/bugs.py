@@ -17,6 +17,7 @@ from tests.sim.schedule_runner import Run, carried_out, singles
 from tests.sim.schedules import FAILOVER, Happening, Schedule, random_schedule
 
 SINK, MIRROR = "skip at a sink", "skip at a mirror"
+FILE, TABLE = "skip at a file", "skip at a table"
 SCHEDULES_MAX: Final = 400
 Plant = Callable[[Put], None]
 
@@ -110,6 +111,8 @@ BUGS: Final = (
     Bug("the target is worked out anew on recovery", plants.target_recomputed_on_recovery),
     Bug("the plan is adjusted as it is opened", plants.plan_adjusted_as_it_is_opened),
     Bug("the copy is skipped", plants.copy_skipped),
+    Bug("the copy of a line is skipped", plants.copy_skipped, (Schedule(FILE),)),
+    Bug("the copy of a row is skipped", plants.copy_skipped, (Schedule(TABLE),)),
     Bug("the copy is not read back", plants.copy_not_read_back, (Schedule(SINK, torn_copy=True),)),
     Bug(
         "the backup is not verified",

@@ -13,7 +13,8 @@ from offsetwatch.remedy.model.journal_records import (
 )
 from offsetwatch.remedy.model.plan import Alter, PlanStatus, RequestedState, ToState
 from tests.sim.invariants import Broken, InvariantChecks, must
-from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
+from tests.sim.logs import NAME
+from tests.sim.world import PLACE, STOP_TOTAL_S
 
 SLACK_S = 30.0  # a look, a pause
 HELD_S_MAX = 300.0  # whatever was under way when the time was up
@@ -115,13 +116,13 @@ def _truth(watch: InvariantChecks, ended: PlanEnded) -> None:
         must((world.state() == "STOPPED") == done, "I4", f"{ended.ending}, not so")
     if not world.skips:
         return
-    index, lag = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
-    skipped = {offset for offset in world.hashes if offset < index} - world.delivered()
+    index, lag = world.next_read() or 0, world.numbers.to + 1 - world.log.ahead
+    skipped = {offset for offset in world.hashes if offset < index} - world.log.delivered()
     changed = ended.ending in {PlanStatus.SUCCEEDED, PlanStatus.INEFFECTIVE}
     must((index >= lag) == changed, "I3", f"{ended.ending}, and it stands at {index}")
     if changed:
         must(skipped == world.quarantined(), "I3", f"skipped {skipped}")
     if done:
-        everything = set(range(world.end()))
-        lost = everything - world.delivered() - world.quarantined()
+        everything = {record.offset for record in world.records()}
+        lost = everything - world.log.delivered() - world.quarantined()
         must(not lost, "I4", f"{ended.ending}, and {sorted(lost)} never came")

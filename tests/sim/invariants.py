@@ -48,7 +48,8 @@ from offsetwatch.remedy.model.journal_records import (
     StepVerified,
 )
 from offsetwatch.remedy.model.plan import Alter, AnyStep, RequestedState, ToState, parse_position
-from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
+from tests.sim.logs import NAME
+from tests.sim.world import SETTLED_S, STOP_TOTAL_S, World
 
 if TYPE_CHECKING:
     from tests.sim.bounds import Bounds
@@ -311,7 +312,7 @@ class InvariantChecks:
             return
         world, numbers = self.world, self.world.numbers
         if world.skips:
-            must(numbers.frm + 1 in self._list_quarantined(), "I1", "a skip without a copy")
+            must(numbers.to in self._list_quarantined(), "I1", "a skip without a copy")
         request = sum(self.path(False)[each.index] == step for each in self.of(StepIntended)) > 1
         if not request and world.skips:
             held_s = world.line.now() - self._first_stop()
@@ -326,7 +327,7 @@ class InvariantChecks:
             must(offset in allowed, "I7", f"it was last seen at {offset}, and not {numbers.frm}")
             target = parse_position(step.pairs[0])
             end = self._end if self._end is not None else -1
-            above = target is not None and numbers.frm < target <= end - (1 if world.mirror else 0)
+            above = target is not None and numbers.frm < target <= end - 1 + world.log.ahead
             must(above, "I8", f"{target} is not in ({numbers.frm}, {end}]")
         if self._config is not None:
             expected = self.plan.remedy.config_sha256
@@ -354,14 +355,13 @@ class InvariantChecks:
 
     def _list_quarantined(self) -> set[int]:
         """The offsets behind which the copied records stand, counted as `numbers` are."""
-        ahead = 0 if self.world.mirror else 1
-        return {number + ahead for number in self.world.quarantined()}
+        return {offset + self.world.log.ahead for offset in self.world.quarantined()}
 
     def _read_target(self, step: Alter) -> int | None:
         if self._offsets is None:
             return None
         offset = self._offsets.value.get(step.pairs[0].partition)
-        return None if offset is None else offset.get("kafka_offset", offset.get("offset"))
+        return None if offset is None else offset.get(self.world.log.field)
 
     # --- the world -------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class InvariantChecks:
         if index is None:
             return
         hashes = {offset for offset in world.hashes if offset < index}
-        lost = hashes - world.delivered() - world.quarantined()
+        lost = hashes - world.log.delivered() - world.quarantined()
         if lost:
             raise Broken("I3", f"{sorted(lost)} skipped without a copy")
 

@@ -9,9 +9,11 @@ from typing import Final
 
 import httpx
 
+from offsetwatch.remedy.model.facts import SubjectKind
 from tests.fakes.connect_model import OutsideClient
+from tests.sim.logs import NAME
 from tests.sim.schedules import Happening
-from tests.sim.world import NAME, TOPIC, World
+from tests.sim.world import World
 
 PERSONS: Final = frozenset(("resume", "restart", "stop", "pause", "delete", "recreate", "reset"))
 MOVES: Final = frozenset(("reset", "alter", "truncate", "new topic", "no group"))
@@ -27,8 +29,8 @@ class Others:
         self._acts: dict[str, Callable[[float], object]] = {
             "edit": lambda _: self._person.edit(NAME, errors_tolerance="none"),
             "alter": self._alter,
-            "truncate": lambda _: world.log_broker.truncate(TOPIC, 0, max(world.numbers.to, 1)),
-            "new topic": self._new_topic,
+            "truncate": lambda _: world.log.truncate(max(world.numbers.to, 1)),
+            "new topic": lambda _: world.log.recreate(),
             "rebalance": lambda _: self._connect.rebalance(),
             "no leader": self._connect.forget_leader,
             "worker dies": self._worker_dies,
@@ -36,7 +38,7 @@ class Others:
             "slow job": lambda seconds: self._connect.slow_jobs.update({NAME: seconds}),
             "half stop": lambda _: self._connect.half_stops.update({NAME: "fail"}),
             "zombie": lambda seconds: self._connect.hang(
-                NAME, "poll" if world.mirror else "put", seconds
+                NAME, "put" if world.kind is SubjectKind.SINK else "poll", seconds
             ),
             "no group": lambda _: self._connect.broker.groups.pop(f"connect-{NAME}", None),
             "lingering": self._linger,
@@ -56,14 +58,10 @@ class Others:
 
     def _alter(self, by: float) -> None:
         """Stop and alter, as a person would at a keyboard."""
-        pair = self._world.pair(self._world.numbers.frm + int(by))
+        pair = self._world.log.pair(self._world.numbers.frm + int(by))
         assert pair.offset is not None
         self._person.stop(NAME)
         self._person.alter(NAME, (json.loads(pair.partition), json.loads(pair.offset)))
-
-    def _new_topic(self, _: float) -> None:
-        self._world.log_broker.recreate_topic(TOPIC)
-        self._world.log_broker.produce(TOPIC, b"anew")
 
     def _worker_dies(self, seconds: float) -> None:
         worker = self._connect.workers[0]

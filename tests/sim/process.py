@@ -42,8 +42,9 @@ from offsetwatch.remedy.model.service_api import Mode
 from tests.fakes.clock import SetClock
 from tests.fakes.connect_model import Door, Fault, How
 from tests.sim import bounds
+from tests.sim.logs import NAME
 from tests.sim.recheck import OnTime, Recheck
-from tests.sim.world import NAME, PLACE, QUARANTINE, LogSource, QuarantinedBytes, World
+from tests.sim.world import PLACE, QUARANTINE, QuarantinedBytes, World
 
 if TYPE_CHECKING:
     from tests.sim.invariants import InvariantChecks
@@ -221,7 +222,7 @@ class Instance:
         rest.world = world
         proofs = ProbationChecker(self.sight, NAME, world.line, world.nothing_after)
         copies = RecordCopier(
-            lambda _kafka: LogSource(world),
+            lambda _kafka: world.log.open(),
             SimQuarantine(world, fuse),
             build_copy_context(world.plan),
         )

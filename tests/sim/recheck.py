@@ -25,7 +25,8 @@ from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
-from tests.sim.world import NAME, PLACE, QUARANTINE, World
+from tests.sim.logs import NAME
+from tests.sim.world import PLACE, QUARANTINE, World
 
 if TYPE_CHECKING:
     from tests.sim.invariants import InvariantChecks
@@ -61,16 +62,14 @@ class ModelBrokers:
         return self._world.topic_id()
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
-        log = self._world.log_broker.log(partition.topic, partition.partition)
-        self._watch.saw_end(log.end)
-        return LogBounds(start=log.start, end=log.end, stable_end=log.end)
+        bounds = self._world.log.bounds()
+        self._watch.saw_end(bounds.end)
+        return bounds
 
     def first(
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> int | None:
-        log = self._world.log_broker.log(partition.topic, partition.partition)
-        result = log.read(offset, 1)
-        return result[0].at.offset if result else None
+        return self._world.first(offset)
 
     def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
         answer = self._world.connect.broker.groups.get(group)
@@ -140,8 +139,10 @@ class Recheck:
 
     def _snapshot(self) -> Snapshot:
         world = self._world
-        kind = ConnectorKind.MIRROR if world.mirror else ConnectorKind.SINK
+        kind = ConnectorKind[world.kind.name]
         view = ConnectorView(PLACE, NAME, kind, world.config["connector.class"], "1", "running", ())
-        sinks = () if world.mirror else (SinkGroup(PLACE, NAME, f"connect-{NAME}", "east"),)
+        sinks: tuple[SinkGroup, ...] = ()
+        if kind is ConnectorKind.SINK:
+            sinks = (SinkGroup(PLACE, NAME, f"connect-{NAME}", "east"),)
         topology = Topology((), (), sinks=sinks)
         return replace(EMPTY_SNAPSHOT, ready=True, connectors=(view,), topology=topology)

@@ -24,10 +24,11 @@ from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
 from tests.sim.final_checks import at_the_end
 from tests.sim.invariants import Broken, InvariantChecks
+from tests.sim.logs import NAME
 from tests.sim.outside_changes import Others
 from tests.sim.process import Fuse, Instance, Killed, SimJournal, mortal_backups
 from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
-from tests.sim.world import NAME, PLACE, World
+from tests.sim.world import PLACE, World
 
 DOWN_S: Final = {RESTART: 1.0, FAILOVER: 45.0}
 FROZEN_S: Final = 600.0  # longer than anything that is waited for
@@ -68,7 +69,9 @@ def _empty_journal() -> bytes:
 class Theatre:
     def __init__(self, schedule: Schedule, folder: Path) -> None:
         self.schedule, self.folder = schedule, folder
-        self.world = World(schedule.case, second_poison=schedule.second_poison)
+        data = folder / "source"
+        data.mkdir()
+        self.world = World(schedule.case, data, second_poison=schedule.second_poison)
         self.world.tears_copies = schedule.torn_copy
         self.clock = SetClock(self.world.line)
         self.watch = InvariantChecks(self.world, self.clock)
@@ -96,6 +99,7 @@ class Theatre:
             finally:
                 for instance in self.instances:
                     instance.journal.close()
+                self.world.log.reader.close()
         self.outcome.digest = self._digest()
         return self.outcome
 

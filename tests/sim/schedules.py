@@ -111,7 +111,7 @@ _NUMBERS: Final = {
 def random_schedule(seed: int) -> Schedule:
     """Of everything that can go wrong, some."""
     chance = random.Random(seed)
-    case = chance.choices(CASES, (40, 25, 15, 10, 10))[0]
+    case = chance.choices(CASES, (30, 20, 10, 10, 10, 10, 10))[0]
     schedule = Schedule(case, way=chance.choice(WAYS), seed=seed)
     deaths = tuple(chance.randrange(1, 90) for _ in range(chance.choice((0, 0, 1, 1, 2, 3))))
     schedule = replace(schedule, deaths=deaths)

@@ -5,36 +5,42 @@ Everything here outlives the processes that work on it, as it does outside.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from offsetwatch.config import Connect
 from offsetwatch.model.findings import EvidenceItem
-from offsetwatch.model.records import LogWindow, RawRecord
+from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model import plan_templates
+from offsetwatch.remedy.model.facts import SubjectKind
 from offsetwatch.remedy.model.plan import (
-    PartitionOffset,
     Plan,
     PlanSubject,
     RecordLocation,
     RequestedState,
 )
-from tests.fakes.connect_model import MIRROR_SOURCE, SINK, FakeConnect, Timing, Trouble
-from tests.fakes.connect_model.broker import Broker, Record
-from tests.fakes.connect_model.offsets import GLOBAL, Stores
-from tests.fakes.connect_model.sinks import group_of
+from tests.fakes.connect_model import FakeConnect, Timing, Trouble
+from tests.sim.logs import NAME, FileLog, KafkaLog, PoisonLog, TableLog
 
-PLACE, NAME, TOPIC = "lab", "orders-copy", "orders"
+PLACE = "lab"
 BEFORE, BEHIND = 3, 3
 QUARANTINE: Final = "east/quarantine"
-TOO_LARGE: Final = 2 * 1024 * 1024
 STOP_TOTAL_S, QUIET_S, FLUSH_S = 180.0, 10.0, 10.0
 SETTLED_S: Final = plan_templates.QUIET_S
-CASES: Final = ("skip at a sink", "skip at a mirror", "restore", "stop", "restart")
+CASES: Final = (
+    "skip at a sink",
+    "skip at a mirror",
+    "restore",
+    "stop",
+    "restart",
+    "skip at a file",
+    "skip at a table",
+)
 PLAN_ID: Final = "20270115-080000-a1b2c3"
+_RECORDS_MAX: Final = 1000
 
 
 @dataclass
@@ -61,66 +67,60 @@ class World:
     concerns its offsets or the log; `troubled` whether it cannot work at the end.
     """
 
-    def __init__(self, case: str, *, second_poison: bool = False) -> None:
+    def __init__(self, case: str, folder: Path, *, second_poison: bool = False) -> None:
         self.case = case
-        self.mirror = case == "skip at a mirror"
+        self.kind = {
+            "skip at a mirror": SubjectKind.MIRROR,
+            "skip at a file": SubjectKind.SOURCE,
+            "skip at a table": SubjectKind.SOURCE,
+        }.get(case, SubjectKind.SINK)
         self.skips = case.startswith("skip")
         self.connect = FakeConnect(timing=Timing(flush_s=FLUSH_S))
         self.line = self.connect.line
         self.copies: list[QuarantinedBytes] = []
         self.foreign: list[tuple[float, str]] = []
         self.moved = self.troubled = self.tears_copies = False
-        self.log_broker: Broker = self.connect.broker
-        if self.mirror:
-            self.log_broker = self.connect.upstreams["west"]
-        self.config = self._config()
+        self.log = self._open_log(folder)
+        self.config = self.log.config
         self._fill(second_poison=second_poison)
-        log = self.log_broker.log(TOPIC, 0)
-        self.hashes = {record.at.offset: raw_of(record).sha256 for record in log.records}
+        records = self.records()
+        self.hashes = {record.offset: record.sha256 for record in records}
+        self.poison = records[BEFORE]
+        self.numbers = self._number(records)
         self.site = Connect(name=PLACE, kafka="east", urls=list(self.connect.urls))
         self.plan = self._plan()
 
     # --- set up ----------------------------------------------------------------------------------
 
-    def _config(self) -> dict[str, str]:
-        if not self.mirror:
-            return {"connector.class": SINK, "topics": TOPIC, "tasks.max": "1"}
-        return {
-            "connector.class": MIRROR_SOURCE,
-            "topics": TOPIC,
-            "tasks.max": "1",
-            "source.cluster.alias": "west",
-            "target.cluster.alias": "east",
-        }
+    def _open_log(self, folder: Path) -> PoisonLog:
+        match self.case:
+            case "skip at a mirror":
+                return KafkaLog(self.connect, self.connect.upstreams["west"], is_mirrored=True)
+            case "skip at a file":
+                return FileLog(self.connect, folder)
+            case "skip at a table":
+                return TableLog(self.connect, folder)
+        return KafkaLog(self.connect, self.connect.broker, is_mirrored=False)
 
     def _fill(self, *, second_poison: bool) -> None:
         connect = self.connect
-        self.log_broker.create_topic(TOPIC)
         for number in range(BEFORE):
-            self.log_broker.produce(TOPIC, b"good %d" % number)
+            self.log.produce(b"good %d" % number)
         connect.create(NAME, self.config)
         connect.advance(FLUSH_S + 1.0)
         if self.case == "restart":
             connect.behaviour(NAME).outage = Trouble("put", "data")
-            self.log_broker.produce(TOPIC, b"while the database is down")
+            self.log.produce(b"while the database is down")
             connect.advance(5.0)
             connect.behaviour(NAME).outage = None
         if self.skips:
-            self.poison(b"poison")
+            self.log.poison(b"poison")
         if second_poison:
-            self.poison(b"another one")
+            self.log.poison(b"another one")
         for number in range(BEHIND):
-            self.log_broker.produce(TOPIC, b"good behind %d" % number)
+            self.log.produce(b"good behind %d" % number)
         connect.advance(5.0 if self.skips else FLUSH_S + 1.0)
-        self.line.call_after(20.0, lambda: self.log_broker.produce(TOPIC, b"later"))
-
-    def poison(self, value: bytes) -> None:
-        if self.mirror:
-            self.log_broker.produce(TOPIC, value, key=b"k", size_bytes=TOO_LARGE)
-        else:
-            self.log_broker.produce(
-                TOPIC, value, key=b"k", troubles=(Trouble("value_converter", "data", NAME),)
-            )
+        self.line.call_after(20.0, lambda: self.log.produce(b"later"))
 
     # --- the plan --------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class World:
             driver="rest",
             store=PLACE,
             connector=NAME,
-            kind="mirror" if self.mirror else "sink",
+            kind=self.kind.value,
             identity=self.connect.broker.cluster_id,
         )
         about = plan_templates.PlanHeader(
@@ -149,66 +149,49 @@ class World:
                 return plan_templates.build_restart_plan(about)
             case "restore":
                 return plan_templates.build_restore_plan(
-                    about, (self.pair(self.numbers.to),), "a backup"
+                    about, (self.log.pair(self.numbers.to),), "a backup"
                 )
-        record = self.read(BEFORE)
-        assert record is not None
-        raw = raw_of(record)
+        topic = self.log.topic
+        topic_id = self.topic_id()
+        assert topic_id is not None
         what = plan_templates.RecordToSkip(
-            record=RecordLocation(self.log_broker.name, TOPIC, record.at.topic_id, 0, BEFORE),
-            sha256=raw.sha256,
-            size_bytes=record.size_bytes,
-            frm=self.pair(self.numbers.frm),
-            to=self.pair(self.numbers.to),
+            record=RecordLocation(self.log.kafka, topic, topic_id, 0, self.poison.offset),
+            sha256=self.poison.sha256,
+            size_bytes=self.poison.size_bytes,
+            frm=self.log.pair(self.numbers.frm),
+            to=self.log.pair(self.numbers.to),
         )
         return plan_templates.build_skip_plan(
             about, what, quarantine=QUARANTINE, stop_total_s=STOP_TOTAL_S, quiet_s=QUIET_S
         )
 
-    @property
-    def numbers(self) -> Numbers:
-        """The offset before, and the one that is to be."""
+    def _number(self, records: list[RawRecord]) -> Numbers:
+        """Return the offset before, and the one that is to be."""
         if self.case == "restore":
             return Numbers(BEFORE + BEHIND, 1)
-        return Numbers(BEFORE - 1, BEFORE) if self.mirror else Numbers(BEFORE, BEFORE + 1)
-
-    def pair(self, offset: int) -> PartitionOffset:
-        if self.mirror:
-            return PartitionOffset(
-                f'{{"cluster":"west","partition":0,"topic":"{TOPIC}"}}', f'{{"offset":{offset}}}'
-            )
-        partition = f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
-        return PartitionOffset(partition, f'{{"kafka_offset":{offset}}}')
+        last_good, poison = records[BEFORE - 1], records[BEFORE]
+        return Numbers(last_good.offset + self.log.ahead, poison.offset + self.log.ahead)
 
     # --- what can be seen ------------------------------------------------------------------------
 
-    def read(self, offset: int) -> Record | None:
-        """The record at this offset, if there is one."""
-        topic = self.log_broker.topics.get(TOPIC)
-        result = topic.logs[0].read(offset, 1) if topic else []
-        return result[0] if result and result[0].at.offset == offset else None
-
-    def end(self) -> int:
-        topic = self.log_broker.topics.get(TOPIC)
-        return topic.logs[0].end if topic else 0
+    def records(self) -> list[RawRecord]:
+        """All that the log has."""
+        partition = TopicPartition(self.log.topic, 0)
+        return list(self.log.reader.window(partition, 0, count_max=_RECORDS_MAX).records)
 
     def topic_id(self) -> str | None:
-        topic = self.log_broker.topics.get(TOPIC)
-        return topic.id if topic else None
+        return self.log.reader.topic_id(self.log.topic)
+
+    def first(self, offset: int) -> int | None:
+        """The first record at or after an offset."""
+        return next((record.offset for record in self.records() if record.offset >= offset), None)
 
     def next_read(self) -> int | None:
-        """The first record that the connector has not put behind itself; None if it has no offset
-        or the topic is not the one that there was.
+        """The first record that the connector has not put behind itself, or an offset between it
+        and the one before; None if it has no offset or the topic is not the one that there was.
         """
-        if self.mirror:
-            document = json.loads(self.pair(0).partition)
-            offset = self.connect.offsets.read(Stores(GLOBAL, None), NAME, document)
-            return None if offset is None else int(offset["offset"]) + 1
-        group = self.connect.broker.groups.get(group_of(NAME, self.config))
-        return None if group is None else group.offsets.get((TOPIC, 0))
-
-    def delivered(self) -> set[int]:
-        return {item.offset for item in self.connect.delivered[NAME]}
+        stored = self.log.stored()
+        return None if stored is None else stored + 1 - self.log.ahead
 
     def quarantined(self) -> set[int]:
         """Offsets whose record, byte for byte, has a copy."""
@@ -220,8 +203,7 @@ class World:
 
     def nothing_after(self, record: RecordLocation) -> bool:
         """For proofs.ProofSteps."""
-        topic = self.log_broker.topics.get(record.topic)
-        return topic is None or not topic.logs[0].read(record.offset + 1, 1)
+        return self.first(record.offset + 1) is None
 
     def state(self) -> str | None:
         status = self.connect.statuses.get(NAME)
@@ -230,39 +212,3 @@ class World:
     def tasks(self) -> list[str]:
         status = self.connect.statuses.get(NAME)
         return [] if status is None else [task.state for task in status.tasks.values()]
-
-
-def raw_of(record: Record) -> RawRecord:
-    """As a reader of the real thing would have it."""
-    return RawRecord(
-        topic=record.at.topic,
-        partition=record.at.partition,
-        offset=record.at.offset,
-        leader_epoch=record.leader_epoch,
-        timestamp_ms=record.timestamp_ms,
-        timestamp_type="create",
-        key=record.key,
-        value=record.value,
-        headers=record.headers,
-    )
-
-
-class LogSource:
-    """What copies are made from."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def cluster_id(self) -> str | None:
-        return self._world.log_broker.cluster_id
-
-    def topic_id(self, topic: str) -> str | None:
-        return self._world.topic_id()
-
-    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        log = self._world.log_broker.topics[partition.topic].logs[partition.partition]
-        records = tuple(raw_of(each) for each in log.read(start, 1) if each.at.offset < until)
-        return LogWindow(records, until, log.end, log.start)
-
-    def close(self) -> None:
-        pass

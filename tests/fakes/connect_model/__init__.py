@@ -11,6 +11,7 @@ from tests.fakes.connect_model.outside_changes import Operator, OutsideClient
 from tests.fakes.connect_model.plugins import (
     FILE_SINK,
     FILE_SOURCE,
+    JDBC_SOURCE,
     MIRROR_CHECKPOINT,
     MIRROR_HEARTBEAT,
     MIRROR_SOURCE,
@@ -31,6 +32,7 @@ from tests.fakes.connect_model.transports import (
 __all__ = [
     "FILE_SINK",
     "FILE_SOURCE",
+    "JDBC_SOURCE",
     "MIRROR_CHECKPOINT",
     "MIRROR_HEARTBEAT",
     "MIRROR_SOURCE",

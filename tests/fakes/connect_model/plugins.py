@@ -15,6 +15,7 @@ from tests.fakes.connect_model.offsets import LONG_MAX, Pairs, java
 
 FILE_SOURCE: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 FILE_SINK: Final = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+JDBC_SOURCE: Final = "io.aiven.connect.jdbc.JdbcSourceConnector"
 MIRROR_SOURCE: Final = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 MIRROR_CHECKPOINT: Final = "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"
 MIRROR_HEARTBEAT: Final = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
@@ -208,6 +209,7 @@ PLUGINS: Final = {
             _mirror_alter("sourceClusterAlias", "targetClusterAlias", only_zero=True, number=False),
         ),
         Plugin(ROWS, "source", "rows", ("topic",), lambda _config, _pairs: True, order="given"),
+        Plugin(JDBC_SOURCE, "source", "incrementing", ("topic", "table")),
         Plugin(SINK, "sink", "sink", (), lambda _config, _pairs: True),
     )
 }

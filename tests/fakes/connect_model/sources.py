@@ -4,6 +4,7 @@ more at the end, and with exactly-once together with the records.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -92,6 +93,19 @@ class SourceTask(Task):
         """Move some records; whether there were any. Raises TaskFailed."""
         return False
 
+    def check(self, contents: Iterable[bytes]) -> None:
+        """Convert lines or rows. Raises TaskFailed at one that spoils it."""
+        for content in contents:
+            trouble = self.connect.files.troubles.get(content)
+            if trouble is not None and trouble.connector in {None, self.name}:
+                self.connect.note(f"{self.name} fails at {content!r}")
+                raise TaskFailed(self.connect.trace_of(trouble.stage, trouble.cause))
+
+    def check_batch(self, contents: Iterable[bytes]) -> None:
+        """With exactly-once a batch is one transaction: all of it arrives or nothing does."""
+        if self.connect.exactly_once:
+            self.check(contents)
+
     def flushing(self) -> None:
         """The offsets were just committed."""
 
@@ -120,7 +134,9 @@ class FileTask(SourceTask):
 
     def poll(self) -> bool:
         lines, self.position = self.connect.files.lines(self.path, self.position)
+        self.check_batch(line for line, _ in lines)
         for line, end in lines:
+            self.check((line,))
             item = self.connect.broker.produce(self.config["topic"], line).at
             self.ack(self.partition, {"position": end})
             self.connect.emitted(self.name, item)
@@ -134,22 +150,38 @@ class FileTask(SourceTask):
 class RowTask(SourceTask):
     """Rows of a table, each under a partition of two fields in an order of its own."""
 
+    number_field = "row"
+
     def begin(self) -> None:
-        table = self.config.get("table", self.name)
-        self.partition = {"database": f"{table}-{self.number}", "server": "db"}
-        self.connect.files.subscribe(table, self, self.wake.notify)
+        self.table = self.config.get("table", self.name)
+        self.partition = self._partition()
+        self.connect.files.subscribe(self.table, self, self.wake.notify)
         offset = self.stored(self.partition)
-        self.row = 0 if offset is None else int(offset["row"])
+        self.row = 0 if offset is None else int(offset[self.number_field])
+
+    def _partition(self) -> dict[str, str]:
+        return {"database": f"{self.table}-{self.number}", "server": "db"}
 
     def poll(self) -> bool:
-        rows = self.connect.files.rows(self.config.get("table", self.name), self.row)
-        for row in rows:
+        rows = self.connect.files.rows(self.table, self.row)
+        self.check_batch(row for _, row in rows)
+        for number, row in rows:
+            self.check((row,))
             item = self.connect.broker.produce(self.config["topic"], row).at
-            self.row += 1
-            self.ack(self.partition, {"row": self.row})
+            self.row = number
+            self.ack(self.partition, {self.number_field: number})
             self.connect.emitted(self.name, item)
         return bool(rows)
 
     def finish(self) -> Steps:
         self.connect.files.unwatch(self)
         yield from super().finish()
+
+
+class IncrementingTask(RowTask):
+    """A JDBC source in mode `incrementing`, of one table whose ids count its rows."""
+
+    number_field = "incrementing"
+
+    def _partition(self) -> dict[str, str]:
+        return {"protocol": "1", "table": self.table}

@@ -158,8 +158,14 @@ def task_of(worker: Worker, item: tuple[str, int], state: ConfigState) -> Task:
     """A task of whatever class its connector has."""
     from tests.fakes.connect_model.mirror import MirrorTask
     from tests.fakes.connect_model.sinks import SinkTask
-    from tests.fakes.connect_model.sources import FileTask, RowTask
+    from tests.fakes.connect_model.sources import FileTask, IncrementingTask, RowTask
 
-    works = {"file": FileTask, "rows": RowTask, "mirror": MirrorTask, "sink": SinkTask}
+    works = {
+        "file": FileTask,
+        "rows": RowTask,
+        "incrementing": IncrementingTask,
+        "mirror": MirrorTask,
+        "sink": SinkTask,
+    }
     plugin = worker.connect.plugin_of(state.configs[item[0]])
     return works.get(plugin.work, Task)(worker, item, state)

@@ -92,6 +92,14 @@ _STAGES: Final = {
     "transform": _tolerated(
         _CONNECT + "TransformationStage.apply(TransformationStage.java:71)", (_CHAIN, *_CONVERT)
     ),
+    "source_transform": _tolerated(
+        _CONNECT + "TransformationStage.apply(TransformationStage.java:71)",
+        (
+            _CHAIN,
+            _CONNECT + "AbstractWorkerSourceTask.sendRecords(AbstractWorkerSourceTask.java:405)",
+            *_SOURCE,
+        ),
+    ),
     "put": _Stage(
         _Thrown(
             "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to "
