@@ -20,6 +20,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, RemediationCounts, approval_of
+from offsetwatch.remedy.gather.live_queries import QueryRound
 from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
 from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
@@ -161,6 +162,7 @@ class IncidentTracker:
         """Return the incidents whose newest failure was not observed, with their longest run.
 
         Those without an answer come last: one that never has one does not hold up the others.
+        So it is in `due`, too.
         """
         failed = [
             (tracked, run)
@@ -176,7 +178,7 @@ class IncidentTracker:
         Incidents of connectors in `woken` are due at once.
         """
         now = self._clock.now()
-        return [
+        due = [
             tracked
             for tracked in self.tracked.values()
             if tracked.incident.shows
@@ -186,6 +188,7 @@ class IncidentTracker:
                 or tracked.incident.connector_key in woken
             )
         ]
+        return sorted(due, key=lambda tracked: tracked.unanswered)
 
 
 class RemediationLoop:
@@ -242,43 +245,46 @@ class RemediationLoop:
             return
         self._planner.observe_mass_failure()
         self._incidents.update(snapshot)
-        self._withdraw_outdated()
+        query_round = QueryRound()
+        self._withdraw_outdated(query_round)
         if self._begin_approved() or self._stopping():
             return
-        self._observe_failures()
+        self._observe_failures(query_round)
         if self._stopping():
             return
         woken, self._woken = self._woken, set()
         for tracked in self._incidents.due(woken):
-            self._consider(tracked)
+            self._consider(tracked, query_round)
             if self._stopping():
                 return
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def _observe_failures(self) -> None:
-        """Observe each new failure once.
-
-        A Connect cluster that does not answer may take 30 s for each request. It gets no more of
-        these in this round: its other failures are observed in the next one.
-        """
-        silent: set[str] = set()
+    def _observe_failures(self, query_round: QueryRound) -> None:
+        """Observe each new failure once; those of a silent cluster in the next round."""
         for tracked, run in self._incidents.list_failed():
             if self._stopping():
                 return
             incident, answered = tracked.incident, True
-            is_silent = incident.connect_cluster in silent
+            was_silent = query_round.is_silent(incident.connect_cluster)
             with self._contained(incident.connector_key, NO_ACTION):
                 answered = self._planner.observe_failures(
-                    incident, missed=tracked.has_missed_failures(run), silent=is_silent
+                    incident, query_round, missed=tracked.has_missed_failures(run)
                 )
             if answered:
                 tracked.observed, tracked.unanswered = (run.first_at, run.count), 0
-            elif not is_silent:
-                silent.add(incident.connect_cluster)
+            elif not was_silent:
                 tracked.unanswered += 1
 
-    def _consider(self, tracked: TrackedIncident) -> None:
+    def _consider(self, tracked: TrackedIncident, query_round: QueryRound) -> None:
+        """Evaluate an incident. Of a silent cluster nothing is read, and what is unknown denies."""
+        connect = tracked.incident.connect_cluster
+        was_silent = query_round.is_silent(connect)
+        self._evaluate(tracked, query_round)
+        if not was_silent:
+            tracked.unanswered = tracked.unanswered + 1 if query_round.is_silent(connect) else 0
+
+    def _evaluate(self, tracked: TrackedIncident, query_round: QueryRound) -> None:
         incident = tracked.incident
         tracked.evaluated_at = self._clock.now()
         key = incident.connector_key
@@ -286,7 +292,7 @@ class RemediationLoop:
             return
         case = None
         with self._contained(key, NO_ACTION):
-            case = self._planner.choose_action(incident)
+            case = self._planner.choose_action(incident, query_round)
         if case is None:
             return
         _log.debug(
@@ -300,7 +306,7 @@ class RemediationLoop:
             return
         evaluation = None
         with self._contained(key, case.action.value):
-            evaluation = self._planner.evaluate_case(case)
+            evaluation = self._planner.evaluate_case(case, query_round)
         if evaluation is not None:
             self._decide(tracked, evaluation)
 
@@ -450,7 +456,7 @@ class RemediationLoop:
 
     # --- what is decided -------------------------------------------------------------------------
 
-    def _withdraw_outdated(self) -> None:
+    def _withdraw_outdated(self, query_round: QueryRound) -> None:
         """Withdraw proposals that expired, whose incident is over, or that can no longer begin.
 
         No operator should approve a plan that can only be refused. An approved plan whose incident
@@ -474,7 +480,7 @@ class RemediationLoop:
                 said = "its incident is over"
             elif compare:
                 with self._contained(plan.connector_key, _action_name_of(plan)):
-                    said = self._planner.find_outdated_pin(plan)
+                    said = self._planner.find_outdated_pin(plan, query_round)
             if said is not None:
                 self._withdraw(plan_id, void=void, said=said)
         for plan_id, plan in self.fleet.approved().items():

@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from offsetwatch.errors import AmbiguousOutcome, ClientError, TargetUnreachable, TooManyRequests
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, FailureKind, classify
 from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.facts_collector import FactsCollector
 from offsetwatch.remedy.gather.live_queries import (
     ConnectClient,
-    call_or_none,
+    QueryRound,
     compute_config_sha256,
 )
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
@@ -41,8 +40,6 @@ from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSub
 from offsetwatch.remedy.model.policy import Policy, classify_sink
 from offsetwatch.state.snapshot import Snapshot
 
-# A request took its whole time, or the next one may.
-_NO_ANSWER: Final = (TargetUnreachable, AmbiguousOutcome, TooManyRequests)
 NOTHING_FAILED: Final = "no task is failed: there is nothing to restart"
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
 
@@ -95,7 +92,9 @@ class Planner:
         self._state_dir = state_dir
         self._clock = clock
 
-    def choose_action(self, incident: Incident) -> RemediationCase:
+    def choose_action(
+        self, incident: Incident, query_round: QueryRound | None = None
+    ) -> RemediationCase:
         """Choose the least action that may help with the incident.
 
         A restart comes first: most of what fails once does not fail twice. A record may be skipped
@@ -111,21 +110,25 @@ class Planner:
                 return replace(case, action=Action.STOP)
             case IncidentKind.FROZEN:
                 return replace(case, action=Action.SKIP_ONE)
-        failure = self._failure(incident)
+        failure = self._failure(incident, query_round or QueryRound())
         over_and_over = self._collector.failures(incident) >= self._policy.failures
         skippable = failure is not None and failure.kind in SKIPPABLE and failure.veto is None
         action = Action.SKIP_ONE if over_and_over and skippable else Action.RESTART_FAILED
         return replace(case, action=action, failure=failure)
 
-    def evaluate_case(self, case: RemediationCase) -> CaseEvaluation:
+    def evaluate_case(
+        self, case: RemediationCase, query_round: QueryRound | None = None
+    ) -> CaseEvaluation:
         """Plan the action of a case, and evaluate every guard for it."""
+        query_round = query_round or QueryRound()
         if case.action is not Action.SKIP_ONE:
-            return self._evaluate(case)._replace(recommend=self._recommend(case))
-        identification = self._find_record(case)
+            evaluation = self._evaluate(case, query_round=query_round)
+            return evaluation._replace(recommend=self._recommend(case))
+        identification = self._find_record(case, query_round)
         if isinstance(identification, NoIdentification):
             said = f"{identification.reason}: {identification.said}"
             return CaseEvaluation(case.action, None, said=said, recommend=identification.recommend)
-        return self._evaluate(replace(case, identified=identification))
+        return self._evaluate(replace(case, identified=identification), query_round=query_round)
 
     def _recommend(self, case: RemediationCase) -> tuple[str, ...]:
         """Return what may help a sink that fails over and over by an exception of unknown meaning.
@@ -149,16 +152,18 @@ class Planner:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
         self._collector.observe_mass_failure()
 
-    def observe_failures(self, incident: Incident, *, missed: bool, silent: bool) -> bool:
+    def observe_failures(
+        self, incident: Incident, query_round: QueryRound, *, missed: bool
+    ) -> bool:
         """Read the configuration under which a sink may fail again.
 
         A failure after which it was not read at once does not count: it may have been another one
         in between. Return False if it has to be read later.
 
         missed   earlier failures were not observed
-        silent   the Connect cluster did not answer just now: it is not read
         """
         key = incident.connector_key
+        silent = query_round.is_silent(key[0])
         is_sink = key in self._snapshot().index.sink_groups
         if missed or silent or not is_sink:
             self._locator.forget_config(key)
@@ -168,12 +173,12 @@ class Planner:
             return False
         config = None
         try:
-            config = self._client_of(key[0]).config(key[1])
-        except ClientError as exc:
-            return not isinstance(exc, _NO_ANSWER)
+            config = query_round.query(key[0], self._client_of(key[0]).config, key[1])
         finally:
             if config is None:
                 self._locator.forget_config(key)
+        if config is None:
+            return not query_round.is_silent(key[0])
         # It may have failed during the read.
         run = queries.find_longest_run_of(self._snapshot(), key)
         if run is not None:
@@ -190,12 +195,12 @@ class Planner:
         """Evaluate the guards again right before a plan begins, against the plan's pins."""
         case = self._case_of_plan(plan, incident, approval)
         if incident is not None and case.action is Action.SKIP_ONE and not case.by_person:
-            case = replace(case, failure=self._failure(incident))
+            case = replace(case, failure=self._failure(incident, QueryRound()))
         facts = self._collector.gather(case)
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=case.by_person)
         return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
 
-    def find_outdated_pin(self, plan: Plan) -> str | None:
+    def find_outdated_pin(self, plan: Plan, query_round: QueryRound) -> str | None:
         """Return why a plan can never begin any more; None if it may begin, or that is unknown.
 
         One of its pins has changed for good: configuration, incarnation or requested state.
@@ -203,8 +208,8 @@ class Planner:
         assert plan.remedy is not None
         case, pins = self._case_of_plan(plan, None, None), plan.remedy
         client, snapshot = self._client_of(case.connect), self._snapshot()
-        connector = call_or_none(client.read_state, case.connector)
-        config = call_or_none(client.config, case.connector)
+        connector = query_round.query(case.connect, client.read_state, case.connector)
+        config = query_round.query(case.connect, client.config, case.connector)
         if connector is None or config is None:
             return None
         incarnation, token = queries.compare_pins(snapshot, plan, connector.status.state)
@@ -269,7 +274,7 @@ class Planner:
 
     # --- plans -----------------------------------------------------------------------------------
 
-    def _failure(self, incident: Incident) -> Failure | None:
+    def _failure(self, incident: Incident, query_round: QueryRound) -> Failure | None:
         """Return the failure that the current stack traces of the connector's tasks show.
 
         If tasks fail differently, one that vetoes a skip counts. None if there is no trace, or it
@@ -277,9 +282,9 @@ class Planner:
         """
         view = self._snapshot().index.connectors.get(incident.connector_key)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
-        try:
-            traces = self._client_of(incident.connect_cluster).traces(incident.connector)
-        except ClientError:
+        connect = incident.connect_cluster
+        traces = query_round.query(connect, self._client_of(connect).traces, incident.connector)
+        if traces is None:
             return None
         classified = [classify(trace, sink_data) for trace in traces.values()]
         failures = [failure for failure in classified if failure is not None]
@@ -291,12 +296,14 @@ class Planner:
         ]
         return next(iter((*vetoed, *failures)), None)
 
-    def _find_record(self, case: RemediationCase) -> IdentifiedRecord | NoIdentification:
+    def _find_record(
+        self, case: RemediationCase, query_round: QueryRound
+    ) -> IdentifiedRecord | NoIdentification:
         """Return the record to skip.
 
         This may read for minutes: what is known of the connector afterwards is read again.
         """
-        now = self._collector.now(case.connect, case.connector)
+        now = self._collector.now(case.connect, case.connector, query_round)
         return self._locator.find(case, now, self._snapshot())
 
     def _find_named_record(
@@ -329,12 +336,13 @@ class Planner:
         self,
         case: RemediationCase,
         *,
+        query_round: QueryRound | None = None,
         by: str = plan_templates.DETECTOR,
         because: str = "",
         restored: _RestoredOffsets | None = None,
     ) -> CaseEvaluation:
         """Make the plan, and evaluate every guard for it, from one reading of the connector."""
-        now = self._collector.now(case.connect, case.connector)
+        now = self._collector.now(case.connect, case.connector, query_round)
         header = self._build_header(case, now, by=by, because=because)
         if header is None:
             return CaseEvaluation(

@@ -112,24 +112,28 @@ def workers(agency, monkeypatch):
     """Two Connect clusters, `lab` with five sinks and `west` with one, that all fail."""
     clusters = {"lab": SlowWorkers(agency), "west": SlowWorkers(agency)}
     monkeypatch.setattr(agency.planner, "_client_of", clusters.__getitem__)
-    monkeypatch.setattr(agency.agent, "_consider", lambda _: None)
+    monkeypatch.setattr(agency.agent, "_consider", lambda *_: None)
     fail_once_more(agency, 1)
     return clusters
 
 
-def fail_once_more(agency: Agency, count: int) -> None:
+def fail_once_more(agency: Agency, count: int, kind: ConnectorKind = ConnectorKind.SINK) -> None:
     keys = [*(("lab", name) for name in NAMES), ("west", "sink-0")]
     agency.snapshot = replace(
         EMPTY_SNAPSHOT,
         ready=True,
-        connectors=tuple(
-            ConnectorView(*key, ConnectorKind.SINK, FILE_SINK, "1", "failed", ()) for key in keys
-        ),
+        connectors=tuple(ConnectorView(*key, kind, FILE_SINK, "1", "failed", ()) for key in keys),
         failure_runs=tuple(
             FailureRun(*key, 0, "X", "X", count, 1.0, float(count), 0, (), moved=False)
             for key in keys
         ),
-        topology=Topology((), (), sinks=tuple(SinkGroup(*key, "group", "east") for key in keys)),
+        topology=Topology(
+            (),
+            (),
+            sinks=tuple(
+                SinkGroup(*key, "group", "east") for key in keys if kind is ConnectorKind.SINK
+            ),
+        ),
     )
 
 
@@ -212,6 +216,51 @@ def test_a_failure_during_the_read_of_a_configuration_does_not_count_for_it(agen
     workers["lab"].hangs = lambda _: fail_once_more(agency, 2) is not None
     agency.agent.step()
     assert {count for _, count in agency.locator.observed} == {2}
+
+
+class WorkersWithoutAnswers:
+    """Workers of a Connect cluster that refuse each request at once, or answer none in 30 s."""
+
+    def __init__(self, agency: Agency, *, hang: bool) -> None:
+        self.agency, self.hang = agency, hang
+        self.operator_managed, self.server_time = False, None
+        self.requested: list[str] = []
+
+    def _answer(self, connector: str = "") -> None:
+        self.requested.append(connector)
+        if self.hang:
+            self.agency.connect.advance(30.0)
+            raise ResponseTimeout("lab", "no response in 30 s")
+        raise NotFound("lab", connector)
+
+    root = read_state = config = pairs = traces = _answer
+
+
+@pytest.mark.parametrize("kind", [ConnectorKind.SINK, ConnectorKind.SOURCE])
+def test_a_cluster_that_hangs_delays_the_evaluations_of_a_round_by_one_request(
+    agency, monkeypatch, kind
+):
+    clusters = {
+        "lab": WorkersWithoutAnswers(agency, hang=True),
+        "west": WorkersWithoutAnswers(agency, hang=False),
+    }
+    monkeypatch.setattr(agency.planner, "_client_of", clusters.__getitem__)
+    monkeypatch.setattr(agency.planner._collector, "_client_of", clusters.__getitem__)
+    fail_once_more(agency, 1, kind)
+    waited = []
+    for _ in range(2):
+        began = agency.connect.line.now()
+        agency.agent.step()
+        waited.append(agency.connect.line.now() - began)
+        agency.connect.advance(15.0)
+    assert waited == [30.0, 30.0]
+    requested = clusters["lab"].requested
+    assert len(requested) == len({*requested} & {*NAMES}) == 2  # another one is the next to wait
+    refused = {(item.connect_cluster, item.connector) for item in agency.refused()}
+    assert refused == {*(("lab", name) for name in NAMES), ("west", "sink-0")}
+    clusters["lab"].hang = False
+    agency.agent.step()
+    assert set(requested) == {*NAMES, ""}
 
 
 def test_another_reason_why_no_record_is_identified_is_recorded(agency, monkeypatch):
@@ -684,11 +733,11 @@ def test_an_incident_that_raises_an_unexpected_error_holds_up_no_other(
     odd = replace(harm, subject="odd", summary="odd", since=1.0)
     value = getattr(agency.planner, question)
 
-    def fail(about):
+    def fail(about, query_round):
         incident = about if question == "choose_action" else about.incident
         if incident.said == odd.summary:
             raise OverflowError(incident.said)
-        return value(about)
+        return value(about, query_round)
 
     monkeypatch.setattr(agency.planner, question, fail)
     agency.found = (odd, harm)

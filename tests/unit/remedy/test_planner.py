@@ -61,7 +61,7 @@ def test_what_may_help_a_sink_is_said_where_its_exception_may_mean_anything(
 ):
     """A driver of a database throws the same class for a bad row and for a broken connection."""
     planner = build_planner(failures=failures, snapshot=snapshot)
-    monkeypatch.setattr(planner, "_evaluate", lambda case: CaseEvaluation(case.action, None))
+    monkeypatch.setattr(planner, "_evaluate", lambda case, **_: CaseEvaluation(case.action, None))
     expected = (ERRANT_RECORDS, ONE_AT_A_TIME, DECLARE_SAFE) if recommended else ()
     assert planner.evaluate_case(build_case(kind)).recommend == expected
 
@@ -71,6 +71,6 @@ def test_a_sink_without_skips_is_not_advised_to_take_one_record_at_a_time(monkey
     view = ConnectorView("lab", "c", ConnectorKind.SINK, name, "1", "failed", ())
     snapshot = replace(SINKS, connectors=(view,))
     planner = build_planner(failures=3, snapshot=snapshot)
-    monkeypatch.setattr(planner, "_evaluate", lambda case: CaseEvaluation(case.action, None))
+    monkeypatch.setattr(planner, "_evaluate", lambda case, **_: CaseEvaluation(case.action, None))
     recommended = planner.evaluate_case(build_case(FailureKind.UNKNOWN)).recommend
     assert recommended == (SINK_SETTINGS[name],)

@@ -23,6 +23,7 @@ from offsetwatch.remedy.model.service_api import GuardAnswerRow
 from offsetwatch.remedy.views import plan_view
 
 if TYPE_CHECKING:
+    from offsetwatch.remedy.gather.live_queries import QueryRound
     from offsetwatch.remedy.planner import Planner
     from offsetwatch.state.snapshot import Snapshot
 
@@ -76,19 +77,25 @@ def preview_remediation(
     if not incidents or not (folder / FILE_NAME).exists():
         return ()
     from offsetwatch.daemon.remediation import open_remediation_parts  # noqa: PLC0415 - clients
+    from offsetwatch.remedy.gather.live_queries import QueryRound  # noqa: PLC0415 - clients
 
     try:
         with open_remediation_parts(
             config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
         ) as parts:
-            return tuple(_preview_incident(parts.planner, incident) for incident in incidents)
+            query_round = QueryRound()
+            return tuple(
+                _preview_incident(parts.planner, incident, query_round) for incident in incidents
+            )
     except ClientError as exc:
         output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
         return ()
 
 
-def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
-    evaluation = planner.evaluate_case(planner.choose_action(incident))
+def _preview_incident(
+    planner: Planner, incident: Incident, query_round: QueryRound
+) -> RemediationPreview:
+    evaluation = planner.evaluate_case(planner.choose_action(incident, query_round), query_round)
     answers = tuple(answer for answer in evaluation.answers if answer.guard not in _STARTUP_GUARDS)
     return RemediationPreview(
         incident=incident.key,

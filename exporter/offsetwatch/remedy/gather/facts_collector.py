@@ -19,6 +19,7 @@ from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.live_queries import (
     Brokers,
     ConnectClient,
+    QueryRound,
     call_or_none,
     compute_config_sha256,
 )
@@ -104,14 +105,16 @@ class FactsCollector:
         self._lags = {key: lags for key, lags in self._lags.items() if key in open_keys}
         self._lags[incident.key] = dict(queries.list_lags(self._snapshot(), incident.connector_key))
 
-    def now(self, connect: str, connector: str) -> LiveConnectorState:
+    def now(
+        self, connect: str, connector: str, query_round: QueryRound | None = None
+    ) -> LiveConnectorState:
         """Read a connector's state, configuration and offsets from Connect."""
-        client = self._client_of(connect)
+        client, query_round = self._client_of(connect), query_round or QueryRound()
         return LiveConnectorState(
-            root=call_or_none(client.root),
-            connector=call_or_none(client.read_state, connector),
-            config=call_or_none(client.config, connector),
-            pairs=call_or_none(client.pairs, connector),
+            root=query_round.query(connect, client.root),
+            connector=query_round.query(connect, client.read_state, connector),
+            config=query_round.query(connect, client.config, connector),
+            pairs=query_round.query(connect, client.pairs, connector),
             at=self._clock.now(),
         )
 

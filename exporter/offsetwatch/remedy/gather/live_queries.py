@@ -36,11 +36,14 @@ from offsetwatch.decode.rest_answers import (
     format_config_texts,
 )
 from offsetwatch.errors import (
+    AmbiguousOutcome,
     ClientError,
     LeaderNotAvailable,
     MalformedResponse,
     NotFound,
     RemoteRefusal,
+    TargetUnreachable,
+    TooManyRequests,
 )
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.observations import LogBounds, NoRecordBefore
@@ -59,6 +62,8 @@ IDLE_S: Final = 30.0  # then unused connections are closed
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# A request took its whole time, or the next one may.
+_NO_ANSWER: Final = (TargetUnreachable, AmbiguousOutcome, TooManyRequests)
 
 
 def call_or_none(query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -66,6 +71,34 @@ def call_or_none(query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T 
     try:
         return query(*args, **kwargs)
     except ClientError:
+        return None
+
+
+class QueryRound:
+    """Queries of Connect clusters in one round: none after one that its cluster did not answer.
+
+    A Connect cluster that does not answer may take 30 s for each.
+    """
+
+    def __init__(self) -> None:
+        self._silent: set[str] = set()
+
+    def is_silent(self, connect: str) -> bool:
+        """Check whether the cluster left a query of this round without an answer."""
+        return connect in self._silent
+
+    def query(
+        self, connect: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T | None:
+        """Return the answer; None where the call raises ClientError, or the cluster is silent."""
+        if connect in self._silent:
+            return None
+        try:
+            return call(*args, **kwargs)
+        except _NO_ANSWER:
+            self._silent.add(connect)
+        except ClientError:
+            pass
         return None
 
 
