@@ -42,6 +42,7 @@ from offsetwatch.remedy.gather.record_window import (
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
+    find_longest_run_of,
     has_failed_at,
     parse_version,
 )
@@ -131,7 +132,7 @@ class PoisonLocator:
         if isinstance(subject, NoIdentification):
             return subject
         if isinstance(subject, SourceSubject):
-            return self._find_in_source(case, subject)
+            return self._find_in_source(case, subject, snapshot)
         return find_record(subject, self._build_reader)
 
     def observe(self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot) -> None:
@@ -141,9 +142,9 @@ class PoisonLocator:
         index = snapshot.index
         if case.key in index.sink_groups or case.key in index.flows:
             return  # their logs keep the order of all records
-        subject = self._build_source_subject(case, now)
+        subject = self._build_source_subject(case, now, snapshot)
         if isinstance(subject, SourceSubject):
-            self._find_in_source(case, subject)
+            self._find_in_source(case, subject, snapshot)
 
     def observe_config(
         self, key: ConnectorKey, config: dict[str, str | None], run: FailureRun
@@ -173,12 +174,12 @@ class PoisonLocator:
         pair = next(iter(now.pairs), None)
         if view is None or pair is None:
             return NoIdentification("no_offset", "its offset is unknown")
-        return self._build_source_subject(case, now) or OpaqueSubject(
+        return self._build_source_subject(case, now, snapshot) or OpaqueSubject(
             case.connector, view.class_name, pair, _version_of(now)
         )
 
     def _build_source_subject(
-        self, case: RemediationCase, now: LiveConnectorState
+        self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> SourceSubject | NoIdentification | None:
         """Return a source whose records can be read; None if they cannot."""
         assert now.config is not None
@@ -198,7 +199,7 @@ class PoisonLocator:
             return build_unknown_order("its db.timezone is not known here")
         kafka = f"{SOURCE_PREFIX}{readable[0].name}"
         worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
-        run = None if case.incident is None else case.incident.worst
+        run = _find_run(case, snapshot)
         partitions = []
         for pair in now.pairs:
             fields = parse_fields(pair.partition)
@@ -222,7 +223,9 @@ class PoisonLocator:
             connect_version=_version_of(now),
         )
 
-    def _find_in_source(self, case: RemediationCase, subject: SourceSubject) -> SearchAnswer:
+    def _find_in_source(
+        self, case: RemediationCase, subject: SourceSubject, snapshot: Snapshot
+    ) -> SearchAnswer:
         denied = refuse_source(subject)
         if denied is not None:
             return denied
@@ -231,7 +234,7 @@ class PoisonLocator:
             self._build_reader(DEFAULT_LIMITS, kafka=subject.kafka, committed=True, batch=1)
         ) as reader:
             readings = reader.read_partitions(subject.partitions, parse)
-        run = None if case.incident is None else case.incident.worst
+        run = _find_run(case, snapshot)
 
         def count_failures(partition: TopicPartition, record: RawRecord) -> int:
             if run is None:
@@ -251,7 +254,7 @@ class PoisonLocator:
         connect = self._connects[case.connect]
         facts = read_sink_facts(now.config, read_worker_settings(connect.worker_properties_file))
         profile = classify_sink(self._policy, view.class_name)
-        run = None if case.incident is None else case.incident.worst
+        run = _find_run(case, snapshot)
         key = (case.connect, case.connector)
         config = compute_config_sha256(case.connector, now.config)
         failures = self._positions.failures_under(key, config, run)
@@ -296,7 +299,7 @@ class PoisonLocator:
                 "cluster_unknown", "its upstream cluster is not configured here"
             )
         worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
-        run = None if case.incident is None else case.incident.worst
+        run = _find_run(case, snapshot)
         partitions = []
         for pair in now.pairs:
             position = parse_mirror_position(pair)
@@ -370,7 +373,7 @@ class PoisonLocator:
             return self._find_between(sink.kafka, mine, to, parse_sink_position)
         if flow is not None and flow.upstream is not None:
             return self._find_between(flow.upstream, mine, to, parse_mirror_position)
-        source = None if now.config is None else self._build_source_subject(case, now)
+        source = None if now.config is None else self._build_source_subject(case, now, snapshot)
         if isinstance(source, NoIdentification):
             return source
         if source is not None:
@@ -473,6 +476,17 @@ def find_record(
         known = frozenset(position.partition for position in positions if position is not None)
         uncommitted = reader.find_uncommitted(known, subject.topics)
         return find_in_sink(subject, readings, letters, uncommitted)
+
+
+def _find_run(case: RemediationCase, snapshot: Snapshot) -> FailureRun | None:
+    """Return the longest run of failures of the incident's connector; None without an incident.
+
+    What was read of Connect since the incident was observed came after the failures of this
+    snapshot: with the incident's own run, those in between would count as later ones.
+    """
+    if case.incident is None or case.incident.worst is None:
+        return None
+    return find_longest_run_of(snapshot, case.key) or case.incident.worst
 
 
 def _is_mirror_moving(

@@ -243,6 +243,23 @@ def test_failures_count_from_when_the_setting_of_one_record_at_a_time_was_observ
     assert (answer.record.offset, answer.method) == (1, "one_at_a_time")
 
 
+def test_a_failure_before_a_configuration_was_read_does_not_count_for_it(broker):
+    """The incident is of before that failure, the snapshot of after it."""
+    written(broker, GOOD, GOOD, GOOD)
+    polling = finder(broker)
+
+    def locate(known: int, newest: int) -> IdentifiedRecord | NoIdentification:
+        snapshot = replace(sinks(), failure_runs=(run(newest),))
+        state = now(sink_pair(1), config=ONE_BY_ONE)
+        return polling.find(case(BY_PUT, run(known)), state, snapshot)
+
+    for known, newest in ((3, 4), (5, 5)):
+        answer = locate(known, newest)
+        assert isinstance(answer, NoIdentification), answer
+        assert answer.reason == "not_failed_again"
+    assert isinstance(locate(6, 6), IdentifiedRecord)
+
+
 def test_a_sink_that_moved_once_more_up_to_its_record_is_there(broker):
     written(broker, GOOD, GOOD, GOOD)
     polling = finder(broker)
@@ -467,6 +484,20 @@ def test_a_line_or_row_is_found_once_its_source_has_failed_on_it_again(
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.kafka, answer.record.topic) == ("source:s", source_case.record[0])
     assert (answer.record.offset, answer.to.offset) == (source_case.record[1], source_case.to)
+
+
+@pytest.mark.parametrize("source_case", ["file", "sql", "by time"], indirect=True)
+def test_a_failure_before_a_source_was_read_does_not_count_for_its_next_record(
+    source_case: SourceCase,
+) -> None:
+    locator, state, label = source_case.locator, source_case.state, source_case.label
+    third = replace(SOURCES, failure_runs=(run(3, label),))
+    locator.observe(case(CAST, run(2, label)), state, third)
+    answer = locator.find(case(CAST, run(3, label)), state, third)
+    assert isinstance(answer, NoIdentification), answer
+    assert answer.reason == "not_failed_again"
+    fourth = replace(SOURCES, failure_runs=(run(4, label),))
+    assert isinstance(locator.find(case(CAST, run(4, label)), state, fourth), IdentifiedRecord)
 
 
 @pytest.mark.parametrize("source_case", ["file", "sql"], indirect=True)
