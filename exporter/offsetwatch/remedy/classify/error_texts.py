@@ -4,7 +4,7 @@ PostgreSQL's driver throws one class for a value that is too long and for a lost
 its stack trace lacks the SQLState. error_texts.toml has the texts by which a server or a client
 words an error of a certain SQLState or HTTP status. An exception with such a text is classified by
 another class: one of SQLState 22 or 23 by the class that JDBC has for it (java.sql, JDBC 4.3), any
-other by its code, as SQLSTATE.40P01 or HTTP.403.
+other by its code, as SQLSTATE.40P01, HTTP.403 or MONGODB.13.
 
 A text may quote a record, so what allows is stricter than what forbids. Of SQLState 22 and 23 the
 whole text has to be the server's: one line, and below it no lines but those that PostgreSQL's
