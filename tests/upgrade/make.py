@@ -14,7 +14,15 @@ from typing import Any
 
 import msgspec
 
-from tests.upgrade import baselines, journals, lakes, remediation_journals, state_files, topics
+from tests.upgrade import (
+    baselines,
+    journals,
+    lakes,
+    remediation_journals,
+    source_ends,
+    state_files,
+    topics,
+)
 
 MADE = Path(__file__).parent / "made"
 # A journal names its backups by path, and its records cannot be edited: one path for everybody.
@@ -56,6 +64,12 @@ def _state(into: Path) -> None:
     _json(into / "expected.json", observed)
 
 
+def _sources(into: Path) -> None:
+    document, observed = source_ends.act()
+    _text(into / "sources.json", document.decode())
+    _json(into / "expected.json", observed)
+
+
 def _baselines(into: Path) -> None:
     document, observed = baselines.learn()
     _text(into / "baselines.json", document.decode())
@@ -85,6 +99,7 @@ def _text(path: Path, text: str) -> None:
 PARTS = {
     "tables": _tables,
     "state": _state,
+    "sources": _sources,
     "journal": _journal,
     "topic": _topic,
     "baselines": _baselines,
