@@ -79,7 +79,8 @@ _TOO_MANY: Final = frozenset({1040, 1203, 1226})
 _NOT_FOUND: Final = frozenset({1049, 1054, 1146, 1220})  # database, column, table, event
 _TOO_SLOW: Final = frozenset({1969, 3024, 1205})
 _NO_PLUGIN: Final = 2059
-_LOST: Final = frozenset({2006, 2013, 2055})
+# The server, an operator or the network ended the connection, or the statement (1317).
+_LOST: Final = frozenset({1053, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
 _RIGHTS_ADVICE: Final = (
     "check user and password, and from which hosts it may come; docs/acls.md has its rights"
 )

@@ -219,6 +219,39 @@ def test_a_connection_is_reused_and_opened_again_after_an_error(
     assert len(calls) == 2
 
 
+@pytest.mark.parametrize("answers", [MARIADB, MYSQL], ids=["mariadb", "mysql"])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_connection_that_is_cut_at_any_statement_gives_no_end_and_the_next_read_gives_it(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, Any], is_open: bool
+) -> None:
+    def read(cut_at: int | None) -> tuple[MysqlEnd | None, int]:
+        """Return the end, if it is read, and the number of statements."""
+        first, second = FakeConnection(answers), FakeConnection(answers)
+        connecting(monkeypatch, first, second)
+        reader = MysqlReader(source())
+        if is_open:
+            reader.read(REQUEST)
+        before, execute = len(first.statements), first.execute
+
+        def cut(statement: str, values: tuple[object, ...] | None) -> None:
+            if len(first.statements) - before == cut_at:
+                raise OperationalError(2013, "Lost connection to server during query")
+            execute(statement, values)
+
+        monkeypatch.setattr(first, "execute", cut)
+        if cut_at is None:
+            return reader.read(REQUEST), len(first.statements) - before
+        with pytest.raises(IncompleteResponse, match="books: the connection broke: Lost"):
+            reader.read(REQUEST)
+        assert first.closed
+        return reader.read(REQUEST), cut_at
+
+    end, count = read(None)
+    assert count >= 5
+    for cut_at in range(count):
+        assert read(cut_at) == (end, cut_at)
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -251,6 +284,8 @@ def test_errors_of_connections(
         (OperationalError(2013, "Lost connection (The read operation timed out)"), ResponseTimeout),
         (OperationalError(2006, "Server has gone away"), IncompleteResponse),
         (OSError("closed"), IncompleteResponse),
+        (OperationalError(1927, "Connection was killed"), IncompleteResponse),
+        (OperationalError(1317, "Query execution was interrupted"), IncompleteResponse),
         (ProgrammingError(1234, "near s3cret"), MalformedResponse),
     ],
 )
