@@ -301,6 +301,19 @@ def _find_connection(
     return (True, all(reader.sent_all for reader in own)) if own else (False, None)
 
 
+def reads_binlog(fields: Fields, end: MysqlEnd, settings: DatabaseSettings | None) -> bool:
+    """Check whether an initial snapshot is over although its offset does not say so.
+
+    Debezium opens the connection that reads the binlog after it, and since 3.0.2 does not mark its
+    last row. A blocking snapshot may leave the connection open. With several connections of the
+    user it is unknown whose they are.
+    """
+    if end.readers is None or settings is None or settings.user is None:
+        return False
+    own = [reader for reader in end.readers if reader.user == settings.user]
+    return len(own) == 1 and fields.get("snapshot") != "BLOCKING"
+
+
 def _measure_gtids(
     fields: Fields, end: MysqlEnd, *, handed_all: bool | None, binlog: _BinlogBytes | None
 ) -> Distance:

@@ -51,6 +51,7 @@ from offsetwatch.state.sources.distances import (
     measure_file,
     measure_mysql,
     measure_postgresql,
+    reads_binlog,
 )
 
 HIDDEN_RETENTION_S: Final = 86_400.0
@@ -70,6 +71,7 @@ _DEBEZIUM: Final = frozenset({DEBEZIUM_POSTGRES.name, DEBEZIUM_MYSQL.name})
 
 Connectors = Mapping[str, Mapping[str, Connector]]  # by Connect cluster and name
 _Match = tuple[SourcePartitionView, "_Source", Connector | None]
+_SourceUser = tuple[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,12 +536,13 @@ class SourceEnds:
     def _build_views(
         self, matches: tuple[_Match, ...], live: frozenset[str]
     ) -> Iterator[SourceEndView]:
+        shared = _find_shared_users(matches)
         for view, source, connector in matches:
             if source.of.name in live and source.end is not None:
                 key = (view.connect_cluster, view.connector, view.identity)
                 track = source.tracks.setdefault(key, _Track())
                 track.shown_at = source.at
-                yield self._build_view(view, source, connector, track)
+                yield self._build_view(view, source, connector, track, shared)
         for name in live:
             self._sources[name].end_read()
 
@@ -549,6 +552,7 @@ class SourceEnds:
         source: _Source,
         connector: Connector | None,
         track: _Track,
+        shared: frozenset[_SourceUser],
     ) -> SourceEndView:
         settings = _find_settings(connector)
         of = (view.connect_cluster, view.connector, view.identity, view.label)
@@ -556,9 +560,15 @@ class SourceEnds:
         if view.offset is None or view.offset.is_null:
             return SourceEndView(*common, problem=NO_OFFSET)
         fields = parse_offset_fields(view.offset)
-        if source.of.kind in {SourceKind.POSTGRESQL, SourceKind.MYSQL} and is_snapshot(fields):
-            return SourceEndView(*common, in_snapshot=True)
         assert source.end is not None
+        if source.of.kind in {SourceKind.POSTGRESQL, SourceKind.MYSQL} and is_snapshot(fields):
+            user = None if settings is None else settings.user
+            is_own = (source.of.name, user) not in shared
+            is_over = isinstance(source.end, MysqlEnd) and reads_binlog(
+                fields, source.end, settings
+            )
+            if not (is_own and is_over):
+                return SourceEndView(*common, in_snapshot=True)
         distance = measure_offset(
             _parse_partition(view),
             fields,
@@ -599,6 +609,19 @@ class SourceEnds:
         if mismatch is not None or reached is None or distance.end is None:
             return view_of_end
         return _with_numbers(view_of_end, distance, track, reached)
+
+
+def _find_shared_users(matches: tuple[_Match, ...]) -> frozenset[_SourceUser]:
+    """Return the users of sources that several connectors have: connections do not tell whose they
+    are.
+    """
+    connectors: dict[_SourceUser, set[tuple[str, str]]] = {}
+    for view, source, connector in matches:
+        settings = _find_settings(connector)
+        user = None if settings is None else settings.user
+        key = (view.connect_cluster, view.connector)
+        connectors.setdefault((source.of.name, user), set()).add(key)
+    return frozenset(user for user, members in connectors.items() if len(members) > 1)
 
 
 def _with_numbers(

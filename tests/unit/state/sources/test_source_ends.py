@@ -25,7 +25,16 @@ from offsetwatch.model.source_ends import (
     SqlEnd,
 )
 from offsetwatch.state.sources import source_ends
-from tests.unit.state.sources.worlds import INTERVAL_S, SETTINGS, SOURCE, T0, World, wal
+from tests.unit.state.sources.worlds import (
+    CLUSTER,
+    CONNECTOR,
+    INTERVAL_S,
+    SETTINGS,
+    SOURCE,
+    T0,
+    World,
+    wal,
+)
 
 
 def binlog(gtids=None, *, sent_all=None, logs=(("bin.1", 100), ("bin.2", 50)), position=50):
@@ -293,10 +302,61 @@ def test_a_binlog_that_begins_again_is_another_one():
 def test_there_are_no_numbers_in_a_snapshot(kind, fields, in_snapshot):
     world = World(kind)
     world.commit(lsn=100, gtids="0-7-37", **fields)
-    end = wal(400, sent=100) if kind is SourceKind.POSTGRESQL else binlog("0-7-40", sent_all=False)
+    end = wal(400, sent=100) if kind is SourceKind.POSTGRESQL else binlog("0-7-40", sent_all=None)
     view = world.read(end)
     assert view.in_snapshot == in_snapshot
     assert (view.lag is None) == in_snapshot
+
+
+INITIAL = {"snapshot": "INITIAL", "snapshot_completed": False}
+
+
+def test_a_snapshot_is_over_once_its_connector_reads_the_binlog_and_nothing_waits():
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-7-37", **INITIAL)
+    assert world.read(msgspec.structs.replace(binlog("0-7-37"), readers=())).in_snapshot
+    view = [world.read(binlog("0-7-37", sent_all=True)) for _ in range(3)][-1]
+    assert not view.in_snapshot
+    assert (view.lag_transactions, view.caught_up) == (0, True)
+    view = [world.read(binlog("0-7-40", sent_all=False)) for _ in range(2)][-1]
+    assert (view.lag_transactions, view.caught_up) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("offset", "end", "users"),
+    [
+        ({**INITIAL, "snapshot": "BLOCKING"}, binlog("0-7-37", sent_all=True), ["cdc"]),
+        (INITIAL, binlog("0-7-37", sent_all=True), ["cdc", "cdc"]),
+        (INITIAL, binlog("0-7-37", sent_all=True), ["other"]),
+        (INITIAL, binlog("0-7-37"), None),
+    ],
+    ids=["blocking", "two connections", "another user", "no rights"],
+)
+def test_a_connection_that_need_not_be_the_connectors_ends_no_snapshot(offset, end, users):
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-7-37", **offset)
+    readers = None if users is None else tuple(BinlogReader(user, "h", True) for user in users)
+    assert world.read(msgspec.structs.replace(end, readers=readers)).in_snapshot
+
+
+def test_a_connection_of_a_user_that_two_connectors_have_ends_no_snapshot():
+    world = World(SourceKind.MYSQL)
+    world.commit(gtids="0-7-37", **INITIAL)
+    (own,) = world.partitions
+    other = msgspec.structs.replace(own, connector="other", identity='{"server":"other"}')
+    of = replace(world.source, wants={CLUSTER: lambda name: True})
+    ends = source_ends.SourceEnds([of], world.inputs, flush_s=INTERVAL_S)
+    settings = replace(SETTINGS, topic_prefix="other")
+    connectors = {
+        CONNECTOR: world.connector,
+        "other": replace(world.connector, name="other", database=settings),
+    }
+    ends.read(SourceEndRead(SOURCE, binlog("0-7-37", sent_all=True), world.now))
+    world.inputs.apply(InputSucceeded(build_source_end_input(SOURCE), world.now))
+    shown = ends.views((own, other), {CLUSTER: connectors}, world.now)
+    assert [view.in_snapshot for view in shown] == [True, True]
+    shown = ends.views((own,), {CLUSTER: connectors}, world.now)
+    assert [view.in_snapshot for view in shown] == [False]
 
 
 # --- JDBC and files ------------------------------------------------------------------------------
