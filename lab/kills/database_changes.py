@@ -1,10 +1,11 @@
 """
-Seeded alters and imports of the offsets of Debezium, over a real PostgreSQL and MariaDB: does any
-of them end as done without its task going on, or pass over what the source does not have?
+Seeded alters, imports and rewinds of Debezium's offsets, over a real PostgreSQL and MariaDB: does
+any of them end as done without its task going on, or pass over what the source does not have?
 
     python -m lab.kills.database_changes --seed 7 --changes 20
 
-Each change sets the offset that is stored now, an earlier one, or one past the end of the source.
+Each change sets the offset that is stored now, an earlier one, or one past the end of the source; a
+rewind sets that of an earlier moment, from the tables of the pipeline, which runs before it.
 What a database still has, and how far it goes, is asked of the server itself: PostgreSQL begins no
 earlier than its replication slot has confirmed; MariaDB has its whole binlog here. A change that is
 done has to be followed by a commit of the task; one that is refused has to leave the offset.
@@ -36,12 +37,14 @@ from lab.waiting import NotYet, until
 Offset = dict[str, Any]
 
 TARGETS: Final = ("present", "earlier", "past")
-VERBS: Final = ("alter", "import")
+REWIND: Final = "rewind"
+VERBS: Final = ("alter", "import", REWIND)
 BEYOND_BYTES: Final = 10_000_000
 BEYOND_TRANSACTIONS: Final = 100_000
 ROWS_MAX: Final = 20
 GOES_ON_S_MAX: Final = 90.0
 WATCH_S: Final = "5s"
+PIPELINE_S_MAX: Final = 600.0
 
 
 @dataclass(slots=True)
@@ -72,7 +75,7 @@ def run(lab: Lab, directory: Path, *, seed: int, changes: int) -> Report:
     report = Report(seed=seed, commit=commit())
     toolbox = Toolbox(lab, directory=directory)
     with toolbox.config.open("a") as config:
-        config.write(configure_sources(lab))
+        config.write(f"{configure_sources(lab)}history: {{heap: 700m}}\n")
     chance = random.Random(seed)
     subjects = [_Subject(capture, toolbox) for capture in captures_of(lab)]
     for subject in subjects:
@@ -81,7 +84,9 @@ def run(lab: Lab, directory: Path, *, seed: int, changes: int) -> Report:
     for number in range(changes):
         subject = subjects[number % len(subjects)]
         subject.work(chance.randint(1, ROWS_MAX))
-        outcome = subject.change(chance.choice(VERBS), chance.choice(TARGETS), chance)
+        verb = chance.choice(VERBS)
+        target = "earlier" if verb == REWIND else chance.choice(TARGETS)
+        outcome = subject.change(verb, target, chance)
         report.changes[outcome.name] += 1
         report.wrong += outcome.wrong
     report.seconds = time.monotonic() - began
@@ -96,11 +101,11 @@ class _Outcome:
 
 @dataclass(slots=True)
 class _Subject:
-    """A connector, and the offsets that it has committed."""
+    """A connector, and the offsets that it has committed, each with a moment when it was stored."""
 
     capture: Capture
     toolbox: Toolbox
-    earlier: list[Offset] = field(default_factory=list)
+    earlier: list[tuple[float, Offset]] = field(default_factory=list)
 
     def work(self, rows: int) -> None:
         """Insert rows, and wait until their records are there and an offset after them is stored.
@@ -117,14 +122,18 @@ class _Subject:
                 raise NotYet(f"{states}, {now - records} records of {rows}, offset {offset}")
 
         until(f"{self.capture.connector} to go on", check, timeout_s=GOES_ON_S_MAX)
-        self.earlier.append(self.capture.offset())
+        offset = self.capture.offset()
+        self.earlier.append((time.time(), offset))
 
     def change(self, verb: str, target: str, chance: random.Random) -> _Outcome:
         """Set an offset, and compare what came of it with what the server has."""
         before = self.capture.offset()
-        offset = self._choose(target, before, chance)
+        moment, offset = self._choose(target, before, chance)
+        if verb == REWIND:
+            arguments = ("history", "run", "--available-now", "--config", str(self.toolbox.config))
+            self.toolbox.run(*arguments, timeout_s=PIPELINE_S_MAX)
         allowed = target != "past" and self._has(offset)
-        status = self._run(verb, offset)
+        status = self._run(verb, moment, offset)
         done = status == 0
         name = f"{self.capture.server.name} {verb} {target} {'done' if done else 'refused'}"
         where = f"{name} ({status}): {json.dumps(before)} -> {json.dumps(offset)}"
@@ -142,11 +151,12 @@ class _Subject:
             raise LabError(f"{where}: {exc}") from exc
         return _Outcome(name, tuple(wrong))
 
-    def _choose(self, target: str, before: Offset, chance: random.Random) -> Offset:
-        if target == "present":
-            return before
+    def _choose(self, target: str, before: Offset, chance: random.Random) -> tuple[float, Offset]:
         if target == "earlier":
             return chance.choice(self.earlier)
+        return time.time(), before if target == "present" else self._go_past(before)
+
+    def _go_past(self, before: Offset) -> Offset:
         if isinstance(self.capture.server, PostgresqlServer):
             lsns = {name for name in before if name.startswith("lsn")}
             return before | {name: before[name] + BEYOND_BYTES for name in lsns}
@@ -162,10 +172,13 @@ class _Subject:
         confirmed = server.slot(self.capture.slot)["confirmed_flush_lsn"]
         return bool(max(offset["lsn"], offset.get("lsn_commit") or 0) >= confirmed)
 
-    def _run(self, verb: str, offset: Offset) -> int:
+    def _run(self, verb: str, moment: float, offset: Offset) -> int:
         name = self.capture.connector
-        (entry,) = self.capture.lab.offsets(name)
         where = ("--watch", WATCH_S, *self.toolbox.where, "--yes")
+        if verb == REWIND:
+            back = ("offsets", REWIND, name, "--to", str(moment))
+            return self.toolbox.run(*back, *where, status=None).status
+        (entry,) = self.capture.lab.offsets(name)
         pair = {"partition": entry["partition"], "offset": offset}
         if verb == "alter":
             texts = (
@@ -190,7 +203,7 @@ def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
 @click.option("--changes", type=click.IntRange(1, 10_000), default=200, show_default=True)
 @seeded_kills.seeded
 def main(*, changes: int, seed: int | None) -> None:
-    """Alter and import the offsets of Debezium's connectors, and look what became of each."""
+    """Alter, import and rewind the offsets of Debezium's connectors, and check each result."""
 
     def once(seed: int) -> Report:
         with lab_and_folder() as (lab, directory):
