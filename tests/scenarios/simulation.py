@@ -289,6 +289,7 @@ class Estate:
         world = self.world
         if InputId(CONNECT_REST, connect_cluster="lab") not in self.blind:
             world.listed(*(actor.listed(world.now) for actor in self.actors))
+            world.tasks_reported()
         for topic in (OFFSETS, SYNCS):
             if InputId.of_tail(topic) in self.blind:
                 world.see(InputFailed(InputId.of_tail(topic), "unreachable", "no route"))

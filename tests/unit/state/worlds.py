@@ -325,7 +325,7 @@ class World:
             else:
                 self.see(InputSucceeded(input_id, self.now))
             if input_id.kind == CONNECT_REST:
-                self.see(*self.tasks.get(input_id.connect_cluster, {}).values())
+                self.tasks_reported(input_id.connect_cluster)
 
     def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
         self.see(InputRetired(InputId.of_tail(topic)))
@@ -360,6 +360,10 @@ class World:
         """Partition 0 of each of these topics."""
         partitions = frozenset(TopicPartition(topic, 0) for topic in topics)
         self._assign(PartitionsAssigned("lab", "mm2", partitions))
+
+    def tasks_reported(self, cluster: str = "lab") -> None:
+        """Connect reports the tasks of each connector as before."""
+        self.see(*self.tasks.get(cluster, {}).values())
 
     def _assign(self, assigned: PartitionsAssigned) -> None:
         tasks = self.tasks.setdefault(assigned.connect_cluster, {})

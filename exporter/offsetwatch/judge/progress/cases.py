@@ -73,12 +73,7 @@ def build_case(
         subject.hidden = visibility.explain_absence(connector, sink=subject.sink)
         if subject.hidden is None:
             return None
-        return VerdictCase(
-            patience_s=patience_s,
-            before=before,
-            unavailable=subject.hidden,
-            rests=track.rests if track.unavailable is None else None,
-        )
+        return VerdictCase(patience_s=patience_s, before=before, unavailable=subject.hidden)
     subject.hidden, headed, copied = _inspect_second_signal(subject, visibility)
     if subject.hidden is not None:
         return VerdictCase(
