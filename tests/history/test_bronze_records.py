@@ -96,7 +96,7 @@ def _scalar_offset(record: Raw) -> dict[str, object]:
     row |= {
         "connector": key.connector,
         "source_partition": key.identity,
-        "canonical": key.is_spelling,
+        "canonical": key.canonical or (key.ordered and key.mirror is None),
         "dialect": key.dialect,
         "key_form": "ordered" if key.ordered else key.form.value,
     }
@@ -321,6 +321,17 @@ def test_any_bytes_decode_without_raising_and_as_the_scalar_decoders_say(
     rows = [row for batch in decode_batches(batches, ALL_ROLES) for row in batch.to_pylist()]
     expected = [scalar(record, ALL_ROLES[record.topic]) for record in records]
     assert sorted(rows, key=itemgetter("koffset")) == expected
+
+
+@pytest.mark.parametrize(("number", "looked_up"), [("7", False), ("7.0", True)])
+def test_mirrormaker_looks_up_no_key_in_another_order_and_other_classes_may(
+    number: str, looked_up: bool
+) -> None:
+    key = b'["c",{"partition":%s,"topic":"t","cluster":"a"}]' % number.encode()
+    record = Raw(key, b'{"offset":1}')
+    (row,) = decoded(record)
+    assert (row["canonical"], row["key_form"]) == (looked_up, "ordered")
+    assert row == scalar(record, ALL_ROLES[record.topic])
 
 
 def test_the_rows_of_a_topic_stay_in_order() -> None:
