@@ -20,7 +20,7 @@ from lab.product.program import BESIDE, EXPORTER
 # Connect takes 90 s to give up, and what is in doubt is watched for two minutes.
 VERB_S_MAX = 420.0
 PRINTED_CHARS_MAX = 4000
-OK, OPEN = 0, 5
+OK, DENIED, OPEN = 0, 3, 5
 
 CONFIG = """\
 kafka:
