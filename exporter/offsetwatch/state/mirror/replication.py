@@ -293,13 +293,14 @@ class Replication:
                 assignment.commits = dict(self._find_commits(of))
             elif unread_s > ASSIGNMENT_INTERVALS * self._interval_s:
                 before = assignment.commits or {}
+                commits = tuple(self._find_commits(of))
                 assignment.partitions = frozenset(
                     mirror.upstream
-                    for mirror, position in self._find_commits(of)
+                    for mirror, position in commits
                     if before.get(mirror) != position
                 )
                 assignment.outdated = True
-                _date_assignment(assignment, tuple(self._find_commits(of)), now)
+                _date_assignment(assignment, commits, now)
 
     def outdated_assignments(self) -> dict[tuple[str, str], float]:
         """Return the connectors whose assignment is outdated, and when it was last reported."""
