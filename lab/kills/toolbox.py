@@ -43,7 +43,7 @@ DOUBT_S: Final = 20.0
 VERB_S_MAX: Final = 400.0
 # A guard may deny a verb because something moved between its two looks at a busy connector; nothing
 # is changed then, and a person gives it again.
-DENIALS_MAX: Final = 2
+ATTEMPTS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,21 +176,27 @@ class _Arena:
     def strike_all(self, case: Case, kills: Sequence[Kill]) -> None:
         """One after the other, each from the beginning."""
         for number, kill in enumerate(kills):
-            for attempt in range(1 + DENIALS_MAX):
-                case.begin()
-                child = self._verb(case, f"{number}-{attempt}-{kill.at.replace(':', '-')}", kill.at)
-                if _ended(child) != DENIED:
-                    break
-                with self._lock:
-                    self._report.denied.append(f"{kill}: {child.tail()}")
+            child = self._strike(case, kill, number)
             missed = child.status != -9
             then = AGAIN if missed else kill.then
             next_one = self._next(case, then)
             with self._lock:
                 if missed:
-                    self._report.missed.append(f"{kill}: exit status {child.status}: {child.tail()}")
+                    status = child.status
+                    self._report.missed.append(f"{kill}: exit status {status}: {child.tail()}")
                 self._report.kills[kill.at.rpartition(":")[0].partition(":")[0]] += not missed
                 self._judge(case, kill, next_one)
+
+    def _strike(self, case: Case, kill: Kill, number: int) -> Child:
+        """The verb after it was killed, or ended; given again where it was denied."""
+        for attempt in range(ATTEMPTS_MAX):
+            case.begin()
+            child = self._verb(case, f"{number}-{attempt}-{kill.at.replace(':', '-')}", kill.at)
+            if _ended(child) != DENIED:
+                break
+            with self._lock:
+                self._report.denied.append(f"{kill}: {child.tail()}")
+        return child
 
     def _next(self, case: Case, then: str) -> list[Ran]:
         """What a person does next."""

@@ -342,10 +342,9 @@ class FindingVisibility:
     def _is_hidden(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
         visibility, cluster = self._visibility, key[0]
         match finding_input:
-            case FindingInput.STATES:
-                return visibility.explain_unknown_state(key) is not None
-            case FindingInput.LIST:
-                return visibility.explain_unknown_state((cluster, "")) is not None
+            case FindingInput.STATES | FindingInput.LIST:
+                of = key if finding_input is FindingInput.STATES else (cluster, "")
+                return visibility.explain_unknown_state(of) is not None
             case FindingInput.TOPICS:
                 return cluster not in visibility.snapshot.topic_doubts
             case FindingInput.COMPARED:
