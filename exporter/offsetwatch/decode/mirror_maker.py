@@ -24,6 +24,7 @@ import struct
 
 from offsetwatch.decode import InvalidRecordError
 from offsetwatch.decode.json_text import parse_json
+from offsetwatch.decode.text_limits import NAME_CHARS_MAX, TOPIC_CHARS_MAX, shorten_text
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 _OFFSET_PAIR = struct.Struct(">qq")
@@ -47,6 +48,8 @@ def decode_sync_key(raw: bytes | None) -> tuple[str, int] | Undecodable:
     partition = int.from_bytes(raw[2 + length :], "big", signed=True)
     if partition < 0:
         return Undecodable("key_partition_negative")
+    if len(topic) > TOPIC_CHARS_MAX:
+        return Undecodable("key_too_long")
     return topic, partition
 
 
@@ -86,6 +89,8 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
         partition = int.from_bytes(bare[-4:], "big", signed=True)
         if partition < 0:
             return Undecodable("key_partition_negative")
+        if len(group) > NAME_CHARS_MAX or len(topic) > TOPIC_CHARS_MAX:
+            return Undecodable("key_too_long")
         body = _strip_version(value)
         (metadata,) = _decode_strings(body[_OFFSET_PAIR.size :], 1, "value")
     except InvalidRecordError as exc:
@@ -104,7 +109,10 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
-    """Decode a record of a heartbeats topic, whether written here or replicated from elsewhere."""
+    """Decode a record of a heartbeats topic, whether written here or replicated from elsewhere.
+
+    Long aliases are shortened as those of a flow are.
+    """
     try:
         source, target = _decode_strings(_unwrap_json(key, "key"), 2, "key")
         body = _strip_version(value)
@@ -115,7 +123,7 @@ def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Unde
     (millis,) = _MILLIS.unpack(body)
     if millis < 0:
         return Undecodable("value_negative")
-    return Heartbeat(source=source, target=target, at=millis / 1000)
+    return Heartbeat(shorten_text(source), shorten_text(target), at=millis / 1000)
 
 
 def _strip_version(raw: bytes | None) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 
 TEXT_CHARS_MAX: Final = 200  # class, version, alias, worker, id
 STATE_CHARS_MAX: Final = 40  # Connect's own have eleven at most
-NAME_CHARS_MAX: Final = 1_000  # connector
+NAME_CHARS_MAX: Final = 1_000  # connector, consumer group
 TOPIC_CHARS_MAX: Final = 249  # Topic.MAX_NAME_LENGTH
 _DIGEST_CHARS: Final = 8
 

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.decode.mirror_maker import (
     decode_checkpoint,
     decode_heartbeat,
@@ -13,6 +14,7 @@ from offsetwatch.decode.mirror_maker import (
     decode_sync_key,
     decode_sync_value,
 )
+from offsetwatch.decode.text_limits import TEXT_CHARS_MAX
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
 KEY = bytes.fromhex("00066f726465727300000003")
@@ -125,6 +127,24 @@ def test_offsets_and_times_may_be_zero():
     checkpoint = decode_checkpoint(CHECKPOINT_KEY, struct.pack(">hqqh", 0, 0, 0, 0))
     assert (checkpoint.upstream_offset, checkpoint.downstream_offset) == (0, 0)
     assert decode_heartbeat(HEARTBEAT_KEY, bytes(10)).at == 0.0
+
+
+LONG = b"\x40\x00" + b"n" * 0x4000
+
+
+def test_names_longer_than_kafka_or_a_label_allows_are_undecodable():
+    assert decode_sync_key(LONG + bytes(4)) == Undecodable("key_too_long")
+    for key in (b"\x00\x01g" + LONG, LONG + b"\x00\x01t"):
+        assert decode_checkpoint(key + bytes(4), CHECKPOINT_VALUE) == Undecodable("key_too_long")
+
+
+def test_long_aliases_of_a_heartbeat_are_those_that_a_flow_has():
+    alias = "n" * 0x4000
+    config = {"connector.class": "MirrorSourceConnector", "source.cluster.alias": alias}
+    mirror = parse_connector_settings("mm2", config).mirror
+    heartbeat = decode_heartbeat(LONG + b"\x00\x01b", HEARTBEAT_VALUE)
+    assert (heartbeat.source, heartbeat.target) == (mirror.source, "b")
+    assert len(heartbeat.source) == TEXT_CHARS_MAX
 
 
 def test_a_checkpoint_keeps_its_metadata_and_a_group_that_is_not_ascii():

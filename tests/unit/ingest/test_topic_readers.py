@@ -7,8 +7,13 @@ from confluent_kafka import KafkaError, Message
 
 from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.ingest import topic_readers
-from offsetwatch.ingest.topic_readers import OffsetSyncsTopicReader, SourceOffsetsTopicReader
+from offsetwatch.ingest.topic_readers import (
+    OffsetSyncsTopicReader,
+    SourceOffsetsTopicReader,
+    choose_topic_reader,
+)
 from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted
+from offsetwatch.model.topology import KafkaTopic, Topology
 
 KEY = b'["files",{"filename":"/a"}]'
 SYNC_KEY = bytes.fromhex("00066f726465727300000003")
@@ -269,3 +274,16 @@ def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers,
     role.fold([written])
     (record,), _ = role.folded()
     assert record.ours is own
+
+
+def test_the_metadata_of_checkpoints_is_not_retained():
+    """It may have 32 KiB for each group and partition, and nothing reads it."""
+    key = bytes.fromhex("00036772700008612e6f726465727300000003")
+    value = bytes(18) + b"\x40\x00" + b"m" * 0x4000
+    written = message(key, value, 0)
+    topic = KafkaTopic("east", "west.checkpoints.internal")
+    role = choose_topic_reader(Topology((), (), checkpoints=(topic,)), topic)()
+    role.fold([written])
+    for (record,), undecodable in (role.folded(), role.live([written])):
+        assert (record.checkpoint.group, record.checkpoint.metadata) == ("grp", "")
+        assert not undecodable
