@@ -27,6 +27,7 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.key_budget import KeyBudget
 
 STATUSES_MAX: Final = 500_000  # of connectors and tasks
+SHARES_MAX: Final = 400_000  # partitions of all tasks, twice where new tasks are not in force yet
 K = TypeVar("K", str, tuple[str, int | None])
 NO_STATUS: Final = "unassigned"  # what Connect writes first; before that nothing has taken it up
 
@@ -51,6 +52,7 @@ class Listing:
         self._names: set[str] = set()
         self._budget = KeyBudget(STATUSES_MAX)
         self._is_shorter = False  # some may be gone since the names were counted
+        self._shares = 0  # partitions of tasks, as of the last count and added since
         self.dropped = 0
 
     def forget_configs(self) -> None:
@@ -79,7 +81,8 @@ class Listing:
                 case TasksCommitted(name, tasks):
                     self._commit(name, tasks or 0)
                 case TaskConfigured(name, task, assigned):
-                    self._uncommitted.setdefault(name, {})[task] = assigned
+                    share = self._admit_share(assigned)
+                    self._uncommitted.setdefault(name, {})[task] = share
                 case ConnectorStatus(name, condition):
                     self._judge(name, None, condition)
                 case TaskStatus(name, task, condition):
@@ -118,6 +121,23 @@ class Listing:
         if admitted:
             self._names.add(name)
         return admitted
+
+    def _admit_share(
+        self, share: tuple[TopicPartition, ...] | None
+    ) -> tuple[TopicPartition, ...] | None:
+        """Count the partitions of a task if there is room; else they are unknown, None."""
+        size = 0 if share is None else len(share)
+        if self._shares + size > SHARES_MAX:
+            self._shares = sum(
+                len(known or ())
+                for tasks in (*self._uncommitted.values(), *self._in_force.values())
+                for known in tasks.values()
+            )
+        if self._shares + size > SHARES_MAX:
+            self.dropped += 1
+            return None
+        self._shares += size
+        return share
 
     def _delete(self, name: str) -> None:
         """Delete a connector with its tasks, for which Connect writes no tombstones."""

@@ -359,6 +359,18 @@ def test_where_a_tasks_share_is_not_known_nothing_is_said_of_what_is_copied():
     assert copied(world) == {7}
 
 
+def test_shares_beyond_the_limit_are_unknown_and_counted_and_room_is_used_again(monkeypatch):
+    monkeypatch.setattr(topic_listing, "SHARES_MAX", 3)
+    listing = Listing()
+    listing.apply([build_task(0, 0, 1), TasksCommitted("mm2", 1)])
+    listing.apply([build_task(0, 0, 1, name="more"), TasksCommitted("more", 1)])
+    assert listing.assigned("mm2") == {TopicPartition("orders", 0), TopicPartition("orders", 1)}
+    assert (listing.assigned("more"), listing.dropped) == (None, 1)
+    listing.apply([ConnectorConfigured("mm2", None)])
+    listing.apply([build_task(0, 0, 1, name="more"), TasksCommitted("more", 1)])
+    assert (len(listing.assigned("more") or ()), listing.dropped) == (2, 1)
+
+
 def test_a_new_connector_of_a_deleted_ones_name_inherits_neither_tasks_nor_partitions():
     world = listing(ConnectorConfigured("mm2", MM2), build_task(0, 0, 1), TasksCommitted("mm2", 1))
     add_records(world, ConnectorConfigured("mm2", None))
