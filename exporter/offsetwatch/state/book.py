@@ -242,6 +242,8 @@ class Book:
         self._inputs.retire(retired.input)
         for cluster in self._clusters.values():
             cluster.retire(retired.input)
+        self._replication.retire(retired.input)
+        self._failover.retire(retired.input)
 
     def _apply_polled_offsets(self, polled: OffsetsPolled) -> None:
         self._sinks.polled(polled)

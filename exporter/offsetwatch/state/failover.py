@@ -25,9 +25,10 @@ the first one that it has.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from offsetwatch.model.observations import (
     GROUPS,
@@ -40,7 +41,6 @@ from offsetwatch.model.observations import (
     TailRead,
     TopicsChecked,
 )
-from offsetwatch.model.offsets import Checkpoint
 from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.key_budget import KeyBudget
@@ -173,9 +173,9 @@ def build_groups_input(flow: FlowKey) -> InputId:
 
 
 class _NewestCheckpoint(NamedTuple):
-    """Newest checkpoint, its timestamp, and when it was read live, by our clock."""
+    """Downstream offset of a checkpoint, its timestamp, and when it was read live, by our clock."""
 
-    checkpoint: Checkpoint
+    offset: int
     at: float
     read_at: float | None
 
@@ -184,21 +184,23 @@ class _NewestCheckpoint(NamedTuple):
 class _Checkpoints:
     newest: dict[_CheckpointKey, _NewestCheckpoint] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
-    dropped: int = 0
     budget: KeyBudget = field(default_factory=lambda: KeyBudget(CHECKPOINTS_MAX))
 
-    def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
+    def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> int:
+        """Apply records; return the number of those that have no room."""
+        dropped = 0
         for record in records:
             checkpoint = record.checkpoint
             key = (checkpoint.group, checkpoint.topic, checkpoint.partition)
             size = len(checkpoint.group) + len(checkpoint.topic)
             if key not in self.newest and not self.budget.take(size):
-                self.dropped += 1
+                dropped += 1
                 continue
-            self.newest[key] = _NewestCheckpoint(checkpoint, record.at, read_at)
+            self.newest[key] = _NewestCheckpoint(checkpoint.downstream_offset, record.at, read_at)
             self.by_group[checkpoint.group] = max(
                 record.at, self.by_group.get(checkpoint.group, record.at)
             )
+        return dropped
 
 
 @dataclass(slots=True)
@@ -223,7 +225,7 @@ class _GroupOffsetsAnswer:
         """Return whether this checkpoint was known before the log ends were read."""
         if self.before is None or checkpoint is None:
             return False
-        return self.before.landings.get(where) == checkpoint[0].downstream_offset
+        return self.before.landings.get(where) == checkpoint.offset
 
 
 class FailoverGroups:
@@ -248,8 +250,8 @@ class FailoverGroups:
         self._heartbeat_budgets: dict[KafkaTopic, KeyBudget] = {}
         self._answers: dict[FlowKey, _GroupOffsetsAnswer] = {}
         self._requests: dict[FlowKey, tuple[object, GroupOffsetsRequest | None]] = {}
-        self._cut: set[tuple[FlowKey, str]] = set()
-        self._heartbeats_cut = 0
+        self._cut: dict[FlowKey, frozenset[str]] = {}
+        self._dropped = Counter[str]()
 
     # --- taking in -------------------------------------------------------------------------------
 
@@ -258,8 +260,18 @@ class FailoverGroups:
         self._flows = {}
         for flow in flows:
             self._flows.setdefault(flow.key, flow)
-        for key in self._answers.keys() - self._flows.keys():
-            del self._answers[key]
+        tables: tuple[dict[FlowKey, Any], ...] = (self._answers, self._requests, self._cut)
+        for table in tables:
+            for key in table.keys() - self._flows.keys():
+                del table[key]
+
+    def retire(self, tail: InputId) -> None:
+        """Forget the records of a tail that has ended: its topic would be read from the start."""
+        tables: tuple[dict[KafkaTopic, Any], ...]
+        tables = (self._checkpoints, self._heartbeats, self._heartbeat_budgets)
+        for table in tables:
+            for topic in [topic for topic in table if InputId.of_tail(topic) == tail]:
+                del table[topic]
 
     def apply_topics(self, checked: TopicsChecked) -> None:
         """Record which of a Kafka cluster's topics exist."""
@@ -279,12 +291,11 @@ class FailoverGroups:
         """Apply the checkpoints and heartbeats among the records of a tail."""
         checkpoints = [record for record in read.records if isinstance(record, CheckpointRecord)]
         if read.whole:
-            for known in (self._checkpoints, self._heartbeats, self._heartbeat_budgets):
-                known.pop(read.topic, None)
+            self.retire(read.input)
         if checkpoints:
-            self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(
-                checkpoints, None if read.whole else read.at
-            )
+            known = self._checkpoints.setdefault(read.topic, _Checkpoints())
+            read_at = None if read.whole else read.at
+            self._dropped["checkpoints"] += known.apply(checkpoints, read_at)
         for record in read.records:
             if isinstance(record, HeartbeatRecord):
                 beat = record.heartbeat
@@ -292,7 +303,7 @@ class FailoverGroups:
                 of = (beat.source, beat.target)
                 budget = self._heartbeat_budgets.setdefault(read.topic, KeyBudget(HEARTBEATS_MAX))
                 if of not in beats and not budget.take(len(beat.source) + len(beat.target)):
-                    self._heartbeats_cut += 1
+                    self._dropped["heartbeats"] += 1
                     continue
                 beats[of] = beat.at
 
@@ -310,12 +321,7 @@ class FailoverGroups:
 
     def dropped(self) -> dict[str, int]:
         """Return the number of entries that limits dropped, by reason."""
-        dropped = {
-            "groups": len(self._cut),
-            "checkpoints": sum(known.dropped for known in self._checkpoints.values()),
-            "heartbeats": self._heartbeats_cut,
-        }
-        return {reason: count for reason, count in dropped.items() if count}
+        return dict(+self._dropped)
 
     def requests(self) -> tuple[GroupOffsetsRequest, ...]:
         """Return the groups whose offsets are to be requested: those with a checkpoint."""
@@ -413,12 +419,15 @@ class FailoverGroups:
                     GroupPartition(group, topic, copy, partition, checkpointed)
                 )
         selected: list[GroupPartition] = []
+        cut: set[str] = set()
         newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
         for number, group in enumerate(newest_first):
             if number >= GROUPS_MAX or len(selected) + len(rows[group]) > GROUP_PARTITIONS_MAX:
-                self._cut.add((flow.key, group))
+                cut.add(group)
             else:
                 selected += rows[group]
+        self._dropped["groups"] += len(cut - self._cut.get(flow.key, frozenset()))
+        self._cut[flow.key] = frozenset(cut)
         return tuple(selected)
 
     def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
@@ -462,7 +471,7 @@ class FailoverGroups:
         position = GroupPosition(
             upstream=upstream,
             own=row.downstream,
-            checkpoint=None if checkpoint is None else checkpoint[0].downstream_offset,
+            checkpoint=None if checkpoint is None else checkpoint.offset,
             syncs=syncs,
             here=answer.read.upstream.get(partition),
             there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),

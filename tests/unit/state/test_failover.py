@@ -13,6 +13,7 @@ from offsetwatch.model.observations import (
     HeartbeatRecord,
     InputFailed,
     InputId,
+    InputRetired,
     InputSucceeded,
     ListingRecord,
     LogBounds,
@@ -554,6 +555,28 @@ def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
     snapshot = world.snapshot()
     assert [heartbeat.at for heartbeat in snapshot.heartbeats] == [NOW + 1]
     assert dict(snapshot.dropped)["heartbeats"] == 1
+
+
+def test_groups_that_were_cut_are_counted_once_until_they_are_requested(monkeypatch):
+    monkeypatch.setattr(failover, "GROUPS_MAX", 1)
+    world = readable()
+    checkpointed(world, checkpoint(1, group="a", moment=NOW + 1), checkpoint(1, group="b"))
+    assert dict(world.snapshot().dropped)["groups"] == 1
+    checkpointed(world, checkpoint(1, group="c"))
+    assert dict(world.snapshot().dropped)["groups"] == 2
+
+
+def test_a_tail_that_has_ended_leaves_no_checkpoints_heartbeats_or_syncs():
+    world = early_and_last()
+    world.tail(beat("west", "east", NOW), topic=HEARTBEATS, whole=True)
+    assert world.snapshot().checkpoints
+    assert world.snapshot().heartbeats
+    assert world.snapshot().syncs
+    for topic in (CHECKPOINTS, HEARTBEATS, SYNCS):
+        world.see(InputRetired(InputId.of_tail(topic)))
+        world.tail(topic=topic)
+    snapshot = world.snapshot()
+    assert (snapshot.checkpoints, snapshot.heartbeats, snapshot.syncs) == ((), (), ())
 
 
 def test_more_partitions_than_can_be_queried_are_cut_by_whole_groups(monkeypatch):

@@ -149,6 +149,7 @@ class Replication:
         self._clusters = clusters
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
+        self._dropped_syncs = 0
         self._ends = LogEndsBook()
         self._ages = OldestRecordAges()
         self._aged: dict[str, list[tuple[ReplicatedPartition, ...]]] = {}
@@ -216,6 +217,11 @@ class Replication:
         if syncs or read.topic in self._syncs:
             book = self._syncs.setdefault(read.topic, SyncBook())
             book.apply(syncs, now, whole=read.whole)
+
+    def retire(self, tail: InputId) -> None:
+        """Forget the syncs of a tail that has ended: its topic would be read from the start."""
+        for topic in [topic for topic in self._syncs if InputId.of_tail(topic) == tail]:
+            self._dropped_syncs += self._syncs.pop(topic).dropped
 
     def assign(
         self,
@@ -446,7 +452,7 @@ class Replication:
 
     def dropped(self) -> dict[str, int]:
         """Return the number of records that limits dropped, by reason."""
-        syncs = sum(book.dropped for book in self._syncs.values())
+        syncs = self._dropped_syncs + sum(book.dropped for book in self._syncs.values())
         return {"syncs": syncs} if syncs else {}
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
