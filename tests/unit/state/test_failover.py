@@ -680,6 +680,42 @@ def test_a_restart_that_only_the_status_topic_reports_counts_too():
         assert (read_group(world).translated is not None) is expected
 
 
+def test_failover_costs_outlive_a_silent_connect_until_a_task_was_started_again():
+    """Another configuration may name another topic of copies, and tasks start with it."""
+    status = KafkaTopic("east", "connect-status")
+    site = ConnectClusterSettings(name="lab", kafka="east", status=status)
+    world = readable(sites=(site,))
+
+    def start(task: int, generation: int) -> None:
+        condition = Condition("running", "w:1", generation, "4.3.1")
+        task_status = TaskStatus("mm2", task, condition)
+        written = ListingRecord(task_status, at=NOW + generation, live=True)
+        world.tail(written, topic=status, whole=generation == 1)
+
+    def poll() -> GroupView:
+        for topic in (CHECKPOINTS, SYNCS, status):
+            world.tail(topic=topic)
+        answered(world)
+        return read_group(world)
+
+    start(0, 1)
+    world.listed(mirror())
+    world.synced(0)
+    world.synced(2999)
+    checkpointed(world, checkpoint(1))
+    assert poll().reread == 2699
+    world.now += 600
+    assert poll().reread == 2699
+    start(0, 2)
+    world.snapshot()
+    assert poll().reread is None
+    world.listed(mirror())
+    world.synced(2999)
+    poll()
+    answered(world, 3000)
+    assert read_group(world).reread == 2999  # by syncs since then: earlier ones may name either
+
+
 # --- heartbeats -----------------------------------------------------------------------------------
 
 

@@ -37,15 +37,23 @@ from offsetwatch.model.topology import (
     is_provided,
 )
 from offsetwatch.state.connect.connector_list import (
+    COPY_NAMES_INTERVALS,
     SILENCE_INTERVALS,
     ConnectorList,
     drop_configuration,
+    drop_copy_names,
+    has_restarted,
 )
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
 from offsetwatch.state.connect.rest_offsets import RestOffsets
 from offsetwatch.state.connect.source_offsets import SourceBook, accept_all, build_superseded_views
 from offsetwatch.state.connect.state_consistency import StateConsistencyChecks
-from offsetwatch.state.connect.state_history import ConnectorStateHistories, has_lost_status
+from offsetwatch.state.connect.state_history import (
+    ConnectorStateHistories,
+    TaskStarts,
+    find_task_starts,
+    has_lost_status,
+)
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.memo import Memo, TupleMemo
@@ -159,10 +167,12 @@ class ConnectClusterState:
         self._has_list = False
         self._interval_s = interval_s
         self._configured_at = 0.0  # when the tail of the config topic was last live
+        self._starts: dict[str, TaskStarts] = {}  # of tasks, by then
         self._outdated = False
         self._status_topic = of.status
         self._histories = ConnectorStateHistories(of.name)
         self._monitored_histories: Memo[tuple[StateHistory, ...]] = Memo()
+        self._task_starts: Memo[Mapping[str, TaskStarts]] = Memo()
         self._state_checks = StateConsistencyChecks()
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
@@ -208,24 +218,39 @@ class ConnectClusterState:
         if self.listed is None:
             return False  # a list that was never read is not empty
         if self.of.rest:
-            self.enlist(self._list.expire(now))
+            self.enlist(self._list.expire(now, lambda name: self.starts_of(name, now)))
         elif self._has_list:
             self._expire_listing(now)
         return self._enlisted is not before
 
     def _expire_listing(self, now: float) -> None:
         configs = None if self.listing_topics is None else self.listing_topics.configs
+        connectors = self._enlisted or ()
+        names = [connector.name for connector in connectors if connector.mirror is not None]
         if configs is not None and self._inputs.live(InputId.of_tail(configs), now):
             self._configured_at = now
-        outdated = abs(now - self._configured_at) > SILENCE_INTERVALS * self._interval_s
-        connectors = self._enlisted or ()
+            self._starts = {name: self.starts_of(name, now) for name in names}
+        silent_s = abs(now - self._configured_at)
+        outdated = silent_s > SILENCE_INTERVALS * self._interval_s
+        restarted = {
+            name
+            for name in names
+            if silent_s > COPY_NAMES_INTERVALS * self._interval_s
+            and has_restarted(self._starts.get(name, frozenset()), self.starts_of(name, now))
+        }
         if outdated and any(connector.configured for connector in connectors):
             self.enlist(
                 tuple(drop_configuration(connector, connector.kind) for connector in connectors)
             )
+        elif restarted:
+            without = tuple(
+                drop_copy_names(connector) if connector.name in restarted else connector
+                for connector in connectors
+            )
+            self.enlist(connectors if without == connectors else without)
         elif self._outdated and not outdated:
             self.enlist(self._listing.connectors())
-        self._outdated = outdated
+        self._outdated = outdated or bool(restarted)
 
     def settle(self, addresses: Mapping[str, frozenset[str]]) -> None:
         """Determine the offsets topic of each connector."""
@@ -423,6 +448,12 @@ class ConnectClusterState:
         if topic is None or not self._inputs.live(InputId.of_tail(topic), now):
             return ()
         return self._histories.views()
+
+    def starts_of(self, connector: str, now: float) -> TaskStarts:
+        """Return the newest starts of a connector's tasks, as far as the status topic has them."""
+        histories = self.all_histories(now)
+        starts = self._task_starts.get(histories, make=lambda: find_task_starts(histories))
+        return starts.get(connector, frozenset())
 
     def may_have_history(self, connector: str, now: float) -> bool:
         """Return whether the status topic may have a history in a partition that cannot be read."""
@@ -787,6 +818,9 @@ class _TopicEvidence:
 
     def committed_at(self, connector: str) -> float | None:
         return self._cluster.committed_at(connector)
+
+    def starts_of(self, connector: str) -> TaskStarts:
+        return self._cluster.starts_of(connector, self._now)
 
     def committing(self) -> frozenset[str]:
         home = self._cluster.home

@@ -9,7 +9,7 @@ topic, and its commits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from offsetwatch.decode.dialects import find_own_dialect
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, ConnectorKind
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.model.topology import UNKNOWN_ROUTER
+from offsetwatch.state.connect.state_history import TaskStarts
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
 MISSED_ANSWERS: Final = 3
@@ -60,6 +61,10 @@ class ConnectorEvidence(Protocol):
         """Return all connectors with a commit that was read live."""
         ...
 
+    def starts_of(self, connector: str) -> TaskStarts:
+        """Return the newest starts of its tasks in the status topic."""
+        ...
+
 
 @dataclass(slots=True)
 class _Absence:
@@ -94,6 +99,7 @@ class _KnownConnector:
     stateless         number of responses in a row without a state of it, listed or not
     stateless_since   the first of them
     configured_at     the newest response with its configuration
+    starts            the newest starts of its tasks by then, as far as the status topic has them
     unseen            the newest response had no state of it, listed or not
     returned_at       when a response had one again, the last few times
     """
@@ -101,6 +107,7 @@ class _KnownConnector:
     connector: Connector
     first_at: float
     configured_at: float = 0.0
+    starts: TaskStarts = frozenset()
     seen_at: float | None = None
     stateless: int = 0
     stateless_since: float = 0.0
@@ -108,7 +115,7 @@ class _KnownConnector:
     unseen: bool = False
     returned_at: tuple[float, ...] = ()
 
-    def list(self, entry: Connector, now: float, interval_s: float) -> None:
+    def list(self, entry: Connector, starts: TaskStarts, now: float, interval_s: float) -> None:
         """Apply a response that lists the connector, with a state or without.
 
         If it lacks the configuration, the last one is used for up to CONFIGURATION_INTERVALS.
@@ -118,7 +125,7 @@ class _KnownConnector:
             self.returned_at = (*self.returned_at[1 - ALTERNATION_RETURNS :], now)
             self.unseen = False
         if entry.configured:
-            self.configured_at = now
+            self.configured_at, self.starts = now, starts
         settings = entry if entry.configured else self._drop_copy_names(now, interval_s)
         if settings.configured and not self._is_configured_within(
             CONFIGURATION_INTERVALS * interval_s, now
@@ -149,7 +156,12 @@ class _KnownConnector:
         mirror = self.connector.mirror
         if mirror is None or self._is_configured_within(COPY_NAMES_INTERVALS * interval_s, now):
             return self.connector
-        return replace(self.connector, mirror=replace(mirror, routers=(UNKNOWN_ROUTER,)))
+        return drop_copy_names(self.connector)
+
+    def expire_copy_names(self, starts: TaskStarts, now: float, interval_s: float) -> None:
+        """Drop the names of copies if they are too old and tasks have been started since."""
+        if has_restarted(self.starts, starts):
+            self._become(self._drop_copy_names(now, interval_s), self.connector)
 
     def miss(self, commit: float | None, now: float, interval_s: float, *, unnamed: bool) -> None:
         """Apply a response that lacks the connector."""
@@ -249,7 +261,7 @@ class ConnectorList:
             known = self._known.get(name)
             if known is None:
                 known = self._known[name] = _KnownConnector(entry, first_at=now)
-            known.list(entry, now, self.interval_s)
+            known.list(entry, witnesses.starts_of(name), now, self.interval_s)
         for name in self._known.keys() - listed.keys():
             unnamed = answer.names is not None and answer.names_whole and not foreign
             commit = witnesses.committed_at(name)
@@ -305,16 +317,22 @@ class ConnectorList:
             if entry.class_name in kinds
         }
 
-    def expire(self, now: float) -> tuple[Connector, ...]:
+    def expire(self, now: float, find_starts: Callable[[str], TaskStarts]) -> tuple[Connector, ...]:
         """Drop configurations that no response has confirmed for SILENCE_INTERVALS.
 
-        Return the existing connectors by name; the same tuple if unchanged.
+        Names of copies are dropped after COPY_NAMES_INTERVALS where a task has been started since
+        the last response: else no other configuration is in use. Return the existing connectors by
+        name; the same tuple if unchanged.
         """
         duration_s, connectors = SILENCE_INTERVALS * self.interval_s, self._listed
-        if abs(now - self._answered_at) <= duration_s:
+        silent_s = abs(now - self._answered_at)
+        if silent_s <= COPY_NAMES_INTERVALS * self.interval_s:
             return connectors
-        for known in self._known.values():
-            known.expire(duration_s, now)
+        for name, known in self._known.items():
+            if known.connector.mirror is not None:
+                known.expire_copy_names(find_starts(name), now, self.interval_s)
+            if silent_s > duration_s:
+                known.expire(duration_s, now)
         if self._list_known() is not connectors and self.view is not None:
             self.view = replace(self.view, without_configuration=self._without_configuration())
         return self._listed
@@ -459,6 +477,19 @@ def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:
     names = dict.fromkeys(answer.names or ())
     listed = {connector.name: connector for connector in answer.connectors}
     return {name: _build_unknown_connector(name) for name in names} | listed
+
+
+def has_restarted(before: TaskStarts, now: TaskStarts) -> bool:
+    """Return whether a task was started in between; False if its last start is not known."""
+    return bool(before) and not now <= before
+
+
+def drop_copy_names(connector: Connector) -> Connector:
+    """Return a connector without the names of a MirrorMaker's copies."""
+    mirror = connector.mirror
+    if mirror is None:
+        return connector
+    return replace(connector, mirror=replace(mirror, routers=(UNKNOWN_ROUTER,)))
 
 
 def drop_configuration(connector: Connector, kind: ConnectorKind) -> Connector:

@@ -6,8 +6,8 @@ restarted and fails again between two polls, nothing seems to have happened.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from offsetwatch.model.connectors import (
@@ -28,6 +28,7 @@ HISTORIES_MAX: Final = 50_000  # connectors and tasks of one Connect cluster
 LOST_STATUS_S: Final = 3600.0
 
 _HistoryKey = tuple[str, int | None]
+TaskStarts = frozenset[tuple[int, float]]  # task, timestamp of its status
 
 
 class ConnectorStateHistories:
@@ -169,6 +170,19 @@ def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
         elif last == UNASSIGNED_STATE:
             deletions.append(number)
     return tuple(deletions)
+
+
+def find_task_starts(histories: Iterable[StateHistory]) -> Mapping[str, TaskStarts]:
+    """Return the newest starts of tasks by connector.
+
+    A task gets another configuration when it is started, and never else.
+    """
+    starts: defaultdict[str, set[tuple[int, float]]] = defaultdict(set)
+    for history in histories:
+        if history.task is not None:
+            moments = [change.at for change in history.changes if change.state == "running"]
+            starts[history.connector].update((history.task, moment) for moment in moments[-1:])
+    return {connector: frozenset(tasks) for connector, tasks in starts.items()}
 
 
 def has_lost_status(changes: Sequence[StateChange], now: float) -> bool:

@@ -17,6 +17,7 @@ from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.register_runs import Play
 from tests.unit.state.connect.test_topic_listing import CONFIGS, listing
+from tests.unit.state.test_failover import CHECKPOINTS, answered, early_and_last
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,
@@ -402,6 +403,26 @@ def test_an_input_that_fails_is_reported_with_its_cluster_the_reason_and_when_it
     assert finding.severity is Severity.CRITICAL
     evidence = {"reason": "timeout", "last read": format_moment(read), "error": "no luck"}
     assert texts(finding.evidence) == evidence
+
+
+def test_a_silent_connect_says_from_when_the_topics_of_failover_costs_are_known():
+    play = Play(early_and_last())
+    answered(play.world)
+    assert play.world.snapshot().groups
+    read = play.world.now
+    fails = InputFailed(REST, "timeout", "no luck")
+
+    def poll() -> None:
+        play.world.see(fails)
+        for topic in (CHECKPOINTS, SYNCS):
+            play.world.tail(topic=topic)
+        answered(play.world)
+
+    play.run(1.2, each=poll)
+    assert select_finding(play, FindingName.INPUT_DOWN).summary.endswith(
+        " Failover costs are for the topics that MirrorMaker's configuration of "
+        f"{format_moment(read)} names."
+    )
 
 
 def test_an_input_that_was_never_read_says_so():

@@ -19,12 +19,14 @@ from offsetwatch.model.topology import UNKNOWN_ROUTER
 from offsetwatch.state.connect.connector_list import (
     ALTERNATION_RETURNS,
     CONFIGURATION_INTERVALS,
+    COPY_NAMES_INTERVALS,
     DELETED_MAX,
     MISSED_ANSWERS,
     SILENCE_INTERVALS,
     UNLISTED_CONNECTORS_MAX,
     ConnectorList,
 )
+from offsetwatch.state.connect.state_history import TaskStarts
 from offsetwatch.state.mirror.flows import build_mirror_flows
 from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import ConnectorWithoutState
@@ -41,6 +43,7 @@ class Answers:
 
     statuses: dict[str, str] = field(default_factory=dict)
     commits: dict[str, float] = field(default_factory=dict)
+    starts: dict[str, TaskStarts] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
     now: float = 1_000_000.0
 
@@ -59,6 +62,12 @@ class Answers:
 
     def committing(self) -> tuple[str, ...]:
         return tuple(self.commits)
+
+    def starts_of(self, connector: str) -> TaskStarts:
+        return self.starts.get(connector, frozenset())
+
+    def expire(self, now: float) -> tuple[Connector, ...]:
+        return self.list.expire(now, self.starts_of)
 
     def answer(
         self,
@@ -163,18 +172,18 @@ def test_the_configuration_of_an_unlisted_connector_is_believed_for_ten_interval
 def test_configurations_are_believed_for_sixty_intervals_without_any_response():
     answers = known(mirror("mm2"), B)
     listed_at = answers.now
-    assert answers.list.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S) is answers.shown
-    aged = answers.list.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S + 1)
+    assert answers.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S) is answers.shown
+    aged = answers.expire(listed_at + SILENCE_INTERVALS * INTERVAL_S + 1)
     assert [(connector.name, connector.configured) for connector in aged] == [
         ("b", False),
         ("mm2", False),
     ]
     assert aged[1].mirror is None
-    assert answers.list.expire(listed_at + 86_400.0) is aged
+    assert answers.expire(listed_at + 86_400.0) is aged
     assert answers.view.without_configuration == {"b": listed_at, "mm2": listed_at}
     answers.answer(mirror("mm2"), B)
     assert answers.shown == (B, mirror("mm2"))
-    assert answers.list.expire(answers.now - 600.0) is answers.shown  # the clock was set back
+    assert answers.expire(answers.now - 600.0) is answers.shown  # the clock was set back
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -532,3 +541,31 @@ def test_a_connector_of_unknown_kind_is_a_source_by_what_it_commits_from_then_on
     assert [item.kind for item in answers.shown] == [ConnectorKind.SOURCE] * 2
     answers.answer(unknown)
     assert answers.shown[0].kind is ConnectorKind.SOURCE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "retained"),
+    [
+        ({(0, 1.0), (1, 1.0)}, {(0, 1.0), (1, 1.0)}, True),
+        ({(0, 1.0), (1, 1.0)}, {(0, 1.0)}, True),
+        ({(0, 1.0)}, {(0, 2.0)}, False),
+        ({(0, 1.0)}, {(0, 1.0), (1, 1.0)}, False),
+        ({(0, 2.0)}, {(0, 1.0)}, False),  # by another worker's clock
+        (set(), {(0, 1.0)}, True),  # the status topic is read only now
+        (set(), set(), True),
+    ],
+)
+def test_in_silence_names_of_copies_last_until_a_task_was_started(before, after, retained):
+    copies = mirror("mm2")
+    assert copies.mirror is not None
+    answers = Answers(starts={"mm2": frozenset(before)})
+    answers.answer(copies)
+    silent_at = answers.now + COPY_NAMES_INTERVALS * INTERVAL_S + 1
+    assert answers.expire(silent_at) is answers.shown
+    answers.starts["mm2"] = frozenset(after)
+    assert answers.expire(silent_at - 2) is answers.shown
+    (listed,) = answers.expire(silent_at)
+    routers = () if retained else (UNKNOWN_ROUTER,)
+    assert listed.mirror == replace(copies.mirror, routers=routers)
+    answers.answer(copies)
+    assert answers.shown[0].mirror == copies.mirror

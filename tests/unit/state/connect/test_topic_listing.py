@@ -16,10 +16,16 @@ from offsetwatch.model.connectors import (
     TaskStatus,
 )
 from offsetwatch.model.observations import ListingRecord, ListingTopicsFound
-from offsetwatch.model.topology import KafkaTopic, ListingTopics, TopicPartition
+from offsetwatch.model.topology import (
+    UNKNOWN_ROUTER,
+    KafkaTopic,
+    ListingTopics,
+    TopicPartition,
+    TopicRouter,
+)
 from offsetwatch.state.connect import topic_listing
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
-from offsetwatch.state.connect.connector_list import SILENCE_INTERVALS
+from offsetwatch.state.connect.connector_list import COPY_NAMES_INTERVALS, SILENCE_INTERVALS
 from offsetwatch.state.connect.topic_listing import Listing
 from tests.unit.state.worlds import FILE, World, mirror, orders
 
@@ -155,6 +161,26 @@ def test_a_flow_is_known_for_an_hour_after_the_config_topic_was_last_read():
     assert world.snapshot().topology.flows == ()
     world.tail(topic=CONFIGS)
     assert world.snapshot().topology.flows == (flow,)
+
+
+def test_names_of_copies_are_unknown_when_a_task_was_started_after_the_config_topic_was_read():
+    def start(moment: float) -> None:
+        record = ListingRecord(TaskStatus("mm2", 0, condition("running")), at=moment, live=True)
+        world.tail(record, topic=STATUS)
+
+    def routers() -> list[tuple[TopicRouter, ...]]:
+        return [flow.routers for flow in world.snapshot().topology.flows]
+
+    world = listing(ConnectorConfigured("mm2", MM2))
+    start(world.now)
+    assert routers() == [()]
+    world.now += COPY_NAMES_INTERVALS * 60.0 + 1.0
+    world.tail(topic=STATUS)
+    assert routers() == [()]
+    start(world.now)
+    assert routers() == [(UNKNOWN_ROUTER,)]
+    world.tail(topic=CONFIGS)
+    assert routers() == [()]
 
 
 def test_listing_topics_that_appear_later_are_used_from_then_on():

@@ -276,7 +276,7 @@ def _describe_silent_connect_cluster(context: RuleContext, view: InputView) -> s
     address = context.settings.address("connect", cluster)
     return (
         f"Connect cluster {cluster}{address} {describe_silence([view])}; the states of its "
-        "connectors are unknown."
+        f"connectors are unknown.{_describe_fallback(context, view)}"
     )
 
 
@@ -298,6 +298,16 @@ def _build_unread_rest_offsets_finding(
 
 
 def _describe_fallback(context: RuleContext, view: InputView) -> str:
+    """Return what is shown although an input is down, in a sentence with a blank before it."""
+    cluster, read_at = view.id.connect_cluster, view.last_success_at
+    if view.id.kind == CONNECT_REST:
+        groups = any(group.connect_cluster == cluster for group in context.snapshot.groups)
+        if not groups or read_at is None:
+            return ""
+        return (
+            " Failover costs are for the topics that MirrorMaker's configuration of "
+            f"{format_moment(read_at)} names."
+        )
     count = len(find_polled_connectors(context.snapshot, view))
     named = format_count(count, "connector")
     return f" The offsets of {named} come from REST instead." if count else ""
