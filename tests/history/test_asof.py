@@ -200,6 +200,33 @@ def test_of_two_kafka_partitions_the_newer_is_reported_by_moments_far_apart_only
         assert "two partitions of its offsets topic, 0 and 1" in refusal(tmp_path, second)
 
 
+@pytest.mark.parametrize("kpartitions", [(0, 1), (1, 0)])
+def test_a_source_partition_is_one_when_its_raw_key_changes_and_goes_to_another_kafka_partition(
+    tmp_path: Path, kpartitions: tuple[int, int]
+) -> None:
+    """Two raw keys of one source partition seldom share a Kafka partition. Between two of these
+    only timestamps tell the order, beyond what clocks differ by.
+    """
+    for kpartition, key, seconds in (
+        (kpartitions[0], LINKED, range(0, 300, 60)),
+        (kpartitions[1], HASHED, range(300, 1500, 60)),
+    ):
+        commits = [Commit(second, format_position(second), key=key) for second in seconds]
+        rows = bronze_rows(*commits, read_at=1500)
+        write(tmp_path, BRONZE_RECORDS, *({**row, "kpartition": kpartition} for row in rows))
+    refine_plainly(tmp_path)
+    topology(tmp_path)
+    assert raw_keys(tmp_path, 299) == [(LINKED, format_position(240))]
+    assert "several raw keys" in refusal(tmp_path, 840)
+    for second in (900, 1200, 1500):
+        newest = format_position(min(second, 1440))
+        assert raw_keys(tmp_path, second) == [(HASHED, newest)]
+    (only,) = query(tmp_path, 299, with_now=True).connectors
+    assert [(entry.raw_key, entry.source_offset) for entry in only.now] == [
+        (HASHED, format_position(1440))
+    ]
+
+
 def test_integers_of_any_size_stay_exact(tmp_path: Path) -> None:
     lake(tmp_path, Commit(0, '{"position":340282366920938463463374607431768211457}'))
     assert then(tmp_path, 1) == {IN_TEXT: '{"position":340282366920938463463374607431768211457}'}
