@@ -17,6 +17,7 @@ from offsetwatch.errors import (
     ClientError,
     LeaderNotAvailable,
     NotFound,
+    RemoteRefusal,
     ResponseTimeout,
     ServerError,
     TargetUnreachable,
@@ -215,6 +216,7 @@ _ERRORS_BY_CODE: Final[dict[int, type[ClientError]]] = {
     # What ListOffsets says if not one of the requested partitions exists.
     ck.KafkaError._NOENT: NotFound,  # noqa: SLF001
     ck.KafkaError.GROUP_ID_NOT_FOUND: NotFound,
+    ck.KafkaError.INVALID_GROUP_ID: RemoteRefusal,
     ck.KafkaError.LEADER_NOT_AVAILABLE: LeaderNotAvailable,
     ck.KafkaError.NOT_LEADER_FOR_PARTITION: LeaderNotAvailable,
     ck.KafkaError.FENCED_LEADER_EPOCH: LeaderNotAvailable,

@@ -8,6 +8,7 @@ number is limited.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -23,6 +24,24 @@ from offsetwatch.model.topology import TopicPartition
 CLIENTS_MAX: Final = 64
 # Groups of connectors that are gone are asked no more, and their clients are half a MiB each.
 IDLE_S: Final = 300.0
+GROUP_ID_BYTES_MAX: Final = 32_767  # a STRING of Kafka's protocol has an int16 for its length
+_GROUP_ID: Final = re.compile("[^\0\ud800-\udfff]+")
+
+
+def find_group_id_error(group: str) -> ck.KafkaError | None:
+    """Return why a group cannot be requested; None if it can.
+
+    librdkafka 2.16 aborts the process when a consumer is created with an empty group id. It reads a
+    group id up to the first NUL, which is another group.
+    """
+    if _GROUP_ID.fullmatch(group) and len(group.encode()) <= GROUP_ID_BYTES_MAX:
+        return None
+    detail = (
+        "its group id is empty"
+        if not group
+        else f"its group id has a NUL, or more than {GROUP_ID_BYTES_MAX} bytes"
+    )
+    return ck.KafkaError(ck.KafkaError.INVALID_GROUP_ID, detail)
 
 
 class GroupReaders:
@@ -46,6 +65,9 @@ class GroupReaders:
 
         Partitions without either are left out.
         """
+        error = find_group_id_error(group)
+        if error is not None:
+            raise ck.KafkaException(error)
         requested = [
             ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
         ]

@@ -28,6 +28,8 @@ from offsetwatch.clients.kafka.clients import (
     list_broker_addresses,
     read_cleanup_policy,
 )
+from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.groups import find_group_id_error
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -263,12 +265,21 @@ class KafkaInspector(KafkaAdmin):
         5511). The timeout is ours and not librdkafka's, which is set to its maximum of an hour:
         librdkafka aborts the process if an answer comes after its own timeout (3663, 4605).
         """
+        errors = {group: find_group_id_error(group) for group in sorted(groups)}
+        refused: dict[str, Any] = {
+            group: client_error_from(self.name, error)
+            for group, error in errors.items()
+            if error is not None
+        }
+        valid = [group for group, error in errors.items() if error is None]
+        if not valid:
+            return refused
         client = create_client(self.name, ck_admin.AdminClient, self._settings)
         with self._translated():
             futures = client.describe_consumer_groups(
-                sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
+                valid, request_timeout=COORDINATOR_TIMEOUT_S, **options
             )
-        return self._answers(futures, client)
+        return refused | self._answers(futures, client)
 
     def _answers(
         self, futures: Mapping[str, Future[Any]], client: ck_admin.AdminClient | None = None

@@ -8,7 +8,9 @@ import confluent_kafka as ck
 import pytest
 
 from offsetwatch.clients.kafka import groups
+from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.clients.kafka.groups import CLIENTS_MAX, IDLE_S, GroupReaders
+from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.clock import VirtualClock
 
@@ -108,3 +110,14 @@ def test_a_partition_that_the_broker_refuses_is_distinguished_from_one_without_a
     expected = [TopicPartition("orders", number) for number in range(3)]
     result = GroupReaders({}, clock.now).committed("a", expected, 5.0)
     assert result == {expected[0]: 7, expected[2]: denied}
+
+
+@pytest.mark.parametrize("group", ["", "a\0b", "g" * 32_768, "\ud800"])
+def test_a_group_that_librdkafka_cannot_request_gets_no_client(clock, group):
+    # For an empty one it aborts the process, and "a\0b" it reads as "a".
+    with pytest.raises(ck.KafkaException) as caught:
+        GroupReaders({}, clock.now).committed(group, [ORDERS], 5.0)
+    error = client_error_from("east", caught.value.args[0])
+    assert isinstance(error, RemoteRefusal)
+    assert "group id" in error.detail
+    assert Consumer.made == []
