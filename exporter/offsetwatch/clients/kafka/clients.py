@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -43,6 +44,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.model.observations import LogBounds
+from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import TopicPartition
 
 C = TypeVar("C")
@@ -529,6 +531,26 @@ class TailReader:
     def close(self) -> None:
         """Close the consumer; nothing is committed."""
         self._consumer.close()
+
+
+# Names that are no UTF-8 leave an exception behind beside a list with holes in it, which must not
+# be touched: to iterate over it ends the process. This way of calling looks for the exception every
+# time, Python's own shortcut for methods that are called often does not.
+_call_headers: Final = methodcaller("headers")
+
+
+def read_headers(message: ck.Message, target: str) -> Headers:
+    """Return the headers of a record. Raises MalformedResponse if a name is no UTF-8.
+
+    Call it once for each message: a second call would get the list with holes.
+    """
+    try:
+        headers: Any = _call_headers(message)
+    except (SystemError, UnicodeDecodeError) as exc:
+        raise MalformedResponse(
+            target, "the name of a header is no UTF-8, and cannot be read here"
+        ) from exc
+    return tuple((name, bytes_or_none(value)) for name, value in headers or ())
 
 
 def timestamp_of(message: ck.Message) -> float | None:

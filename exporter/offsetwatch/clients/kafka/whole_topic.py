@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import confluent_kafka as ck
 
@@ -18,6 +18,7 @@ from offsetwatch.clients.kafka.clients import (
     TailReader,
     bytes_or_none,
     parse_end_of_partition,
+    read_headers,
     timestamp_of,
 )
 from offsetwatch.clients.kafka.errors import client_error_from, kafka_code_of
@@ -26,6 +27,7 @@ from offsetwatch.errors import (
     AccessDenied,
     ClientError,
     LeaderNotAvailable,
+    MalformedResponse,
     NotFound,
     ResponseTimeout,
 )
@@ -219,6 +221,9 @@ def _build_timeout_error(
 
 
 def is_written_by_offsetwatch(message: ck.Message) -> bool:
-    """Check whether offsetwatch wrote the record."""
-    headers: Any = message.headers()  # None for nearly all
-    return headers is not None and any(name == OWN_RECORD_HEADER for name, _ in headers)
+    """Check whether offsetwatch wrote the record, whose headers all have names in UTF-8."""
+    try:
+        headers = read_headers(message, "")
+    except MalformedResponse:
+        return False
+    return any(name == OWN_RECORD_HEADER for name, _ in headers)

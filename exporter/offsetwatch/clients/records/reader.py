@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from operator import methodcaller
 from typing import Any, Final, Self
 
 import confluent_kafka as ck
@@ -25,16 +24,16 @@ from offsetwatch.clients.kafka.clients import (
     build_reader_settings,
     bytes_or_none,
     create_client,
+    read_headers,
 )
 from offsetwatch.clients.kafka.errors import ConnectionErrors, client_error_from
 from offsetwatch.clients.records.crc_check import ChecksumResult, is_bad_batch, verify_checksums
 from offsetwatch.errors import (
     LeaderNotAvailable,
-    MalformedResponse,
     ResponseTimeout,
     TargetUnreachable,
 )
-from offsetwatch.model.records import Headers, IncompleteRead, LogWindow, RawRecord, TimestampType
+from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord, TimestampType
 from offsetwatch.model.topology import TopicPartition
 
 __all__ = ["IncompleteRead", "LogWindow", "RawRecord", "RecordReader"]
@@ -46,10 +45,6 @@ _TIMESTAMP_TYPES: Final[dict[int, TimestampType]] = {
     ck.TIMESTAMP_CREATE_TIME: "create",
     ck.TIMESTAMP_LOG_APPEND_TIME: "append",
 }
-# Names that are no UTF-8 leave an exception behind beside a list with holes in it, which must not
-# be touched. This way of calling looks for the exception every time, Python's own shortcut for
-# methods that are called often does not.
-_headers_of: Final = methodcaller("headers")
 
 
 class RecordReader:
@@ -282,15 +277,5 @@ def _build_raw_record(message: ck.Message, target: str) -> RawRecord:
         timestamp_type=_TIMESTAMP_TYPES[kind] if stamped else "none",
         key=bytes_or_none(message.key()),
         value=bytes_or_none(message.value()),
-        headers=_read_headers(message, f"{target}@{offset}"),
+        headers=read_headers(message, f"{target}@{offset}"),
     )
-
-
-def _read_headers(message: ck.Message, target: str) -> Headers:
-    try:
-        headers: Any = _headers_of(message)
-    except (SystemError, UnicodeDecodeError) as exc:
-        raise MalformedResponse(
-            target, "the name of a header is no UTF-8, and cannot be read here"
-        ) from exc
-    return tuple((name, bytes_or_none(value)) for name, value in headers or ())

@@ -23,9 +23,13 @@ from offsetwatch.errors import (
     AccessDenied,
     LeaderNotAvailable,
     NotFound,
+    RemoteRefusal,
     ResponseTimeout,
     ServerError,
 )
+from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader
+from offsetwatch.model.topology import TopicPartition
+from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
@@ -184,6 +188,19 @@ def test_a_group_that_may_not_be_observed_is_not_an_empty_one(code, listed, expe
             admin.members("connect")
 
 
+@pytest.mark.parametrize("group", ["", "a\0b"])
+def test_a_group_that_cannot_be_named_hides_no_other_one(group, monkeypatch):
+    denied = _TimedAnswers(KafkaError.GROUP_AUTHORIZATION_FAILED)
+    admin = storage_admin(_Client({"a": denied, group: denied}), monkeypatch)
+    operations = admin.group_operations(["a", group])
+    assert {name: type(at) for name, at in operations.items()} == {
+        "a": AccessDenied,
+        group: RemoteRefusal,
+    }
+    with pytest.raises(RemoteRefusal, match="group id"):
+        admin.members(group)
+
+
 def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
     waited: list[float] = []
     monkeypatch.setattr(inspector, "wait", lambda _asked, timeout: waited.append(timeout))
@@ -240,3 +257,31 @@ def test_each_question_to_a_coordinator_is_queried_by_a_client_of_its_own(monkey
     admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
     assert (admin.members("connect"), admin.members("connect")) == ((), ())
     assert [len(item.answers["connect"].waits) for item in built] == [0, 1, 1]
+
+
+def test_a_record_with_a_header_that_is_no_utf8_is_read_and_is_not_ours():
+    broker = MockBroker()
+    broker.produce("offsets", b'["c",{"a":1}]', b'{"x":1}')
+    name = OWN_RECORD_HEADER.encode()
+    for number, headers in enumerate(
+        (((b"\xff", b"1"),), ((name, b"1"), (b"\xff", b"1")), ((name, b"1"),)), start=2
+    ):
+        value = b'{"x":%d}' % number
+        stored = batch(record(b'["c",{"a":1}]', value, headers))
+        store(broker.bootstrap, "offsets", 0, stored)
+    reader, messages = broker.reader(), []
+    try:
+        reader.assign({TopicPartition("offsets", 0): 0})
+        while len(messages) < 4:
+            messages += [item for item in reader.read(100, 5.0) if item.error() is None]
+    finally:
+        reader.close()
+        broker.stop()
+    records, undecodable = SourceOffsetsTopicReader().live(messages)
+    assert not undecodable
+    assert [(item.offset.text, item.ours) for item in records] == [
+        ('{"x":1}', False),
+        ('{"x":2}', False),
+        ('{"x":3}', False),
+        ('{"x":4}', True),
+    ]
