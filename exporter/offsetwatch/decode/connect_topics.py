@@ -39,7 +39,6 @@ from offsetwatch.decode.text_limits import (
     NAME_CHARS_MAX,
     STATE_CHARS_MAX,
     TEXT_CHARS_MAX,
-    TOPIC_CHARS_MAX,
 )
 from offsetwatch.model.connectors import (
     Condition,
@@ -58,7 +57,7 @@ from offsetwatch.model.connectors import (
     TopicUse,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition, is_topic_name
 
 Body = dict[str, Any] | None  # None is a tombstone
 
@@ -124,7 +123,7 @@ def parse_assigned_partitions(properties: dict[str, Any]) -> tuple[TopicPartitio
         )
     except InvalidRecordError:
         raise InvalidRecordError("value_assigned_partitions") from None
-    if any(len(partition.topic) > TOPIC_CHARS_MAX for partition in assigned):
+    if not all(is_topic_name(partition.topic) for partition in assigned):
         raise InvalidRecordError("value_assigned_partitions")
     return assigned
 

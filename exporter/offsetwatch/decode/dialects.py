@@ -19,6 +19,7 @@ from offsetwatch.decode import offset_order
 from offsetwatch.decode.offset_order import Fields, OrderKey
 from offsetwatch.decode.text_limits import TOPIC_CHARS_MAX
 from offsetwatch.model.offsets import MirrorPartition, Order, Scalar, SourceKey, SourceOffset
+from offsetwatch.model.topology import is_topic_name
 
 _decode_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 
@@ -315,7 +316,7 @@ def parse_mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition |
     number = _parse_partition_number(partition)
     if not isinstance(cluster, str) or not isinstance(topic, str) or number is None:
         return None
-    if max(len(cluster), len(topic)) > TOPIC_CHARS_MAX:
+    if len(cluster) > TOPIC_CHARS_MAX or not is_topic_name(topic):
         return None  # no task reads it
     return MirrorPartition(cluster=cluster, topic=topic, partition=number)
 

@@ -26,6 +26,7 @@ from offsetwatch.decode import InvalidRecordError
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.decode.text_limits import NAME_CHARS_MAX, TOPIC_CHARS_MAX, shorten_text
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
+from offsetwatch.model.topology import is_topic_name
 
 _OFFSET_PAIR = struct.Struct(">qq")
 _VERSION = struct.Struct(">h")
@@ -91,6 +92,8 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
             return Undecodable("key_partition_negative")
         if len(group) > NAME_CHARS_MAX or len(topic) > TOPIC_CHARS_MAX:
             return Undecodable("key_too_long")
+        if not is_topic_name(topic):
+            return Undecodable("key_topic")
         body = _strip_version(value)
         (metadata,) = _decode_strings(body[_OFFSET_PAIR.size :], 1, "value")
     except InvalidRecordError as exc:

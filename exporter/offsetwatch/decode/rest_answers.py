@@ -22,7 +22,7 @@ from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
 from offsetwatch.decode.text_limits import NAME_CHARS_MAX, STATE_CHARS_MAX, shorten_text
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition, is_topic_name
 
 # Of one connector in the list: 25,000 tasks stay below. Counted is what can begin a value, in texts
 # too: a trace of a hundred lines has some dozen commas.
@@ -189,6 +189,8 @@ def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int,
         partition = msgspec.json.decode(identity, type=_ConsumedPartition)
         offset = msgspec.json.decode(text or "null", type=_ConsumedOffset)
     except msgspec.DecodeError:
+        return None
+    if not is_topic_name(partition.kafka_topic):
         return None
     return partition.kafka_topic, partition.kafka_partition, offset.kafka_offset
 

@@ -204,6 +204,16 @@ GROUP_NOT_KNOWN: Final = (
 )
 # A worker replaces it when it starts the connector: ConfigTransformer.
 _PROVIDER_REFERENCE: Final = re.compile(r"\$\{[^}]*?:[^}]*\}")
+_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def is_topic_name(name: str) -> bool:
+    """Return whether a topic can have this name (org.apache.kafka.common.internals.Topic).
+
+    A partition of any other name must not be requested: librdkafka refuses a NUL with ValueError,
+    and with it the whole request.
+    """
+    return name not in {".", ".."} and _TOPIC_NAME.fullmatch(name) is not None
 
 
 def is_provided(*values: str) -> bool:

@@ -124,6 +124,12 @@ def test_a_mirror_partition_needs_a_real_integer():
     assert parse_mirror_partition({**good, "cluster": None}) is None
 
 
+@pytest.mark.parametrize("topic", ["", ".", "a\0b", "a/b", "é", "t" * 250])
+def test_a_name_that_no_topic_can_have_is_no_mirror_partition(topic):
+    # librdkafka refuses a request for many partitions if the name of one has a NUL.
+    assert parse_mirror_partition({"cluster": "a", "topic": topic, "partition": 0}) is None
+
+
 @pytest.mark.parametrize(
     ("dialect", "value", "expected"),
     [

@@ -166,6 +166,7 @@ def test_a_checkpoint_keeps_its_metadata_and_a_group_that_is_not_ascii():
         pytest.param(
             CHECKPOINT_KEY[:-4] + b"\xff" * 4, "key_partition_negative", id="negative-partition"
         ),
+        pytest.param(b"\x00\x01g\x00\x03a\x00b" + bytes(4), "key_topic", id="no-topics-name"),
         pytest.param(b'"AAN', "key_not_base64", id="cut-text"),
         pytest.param(b'"AAN"', "key_not_base64", id="cut-base64"),
         pytest.param(b'"AA N0"', "key_not_base64", id="a-space-inside"),

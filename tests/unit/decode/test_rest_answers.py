@@ -816,6 +816,10 @@ def test_a_mirrors_assignment_is_that_of_all_its_tasks():
             {"config": {"task.class": "x.MirrorSourceTask", "task.assigned.partitions": "t"}},
             "value_assigned_partitions",
         ),
+        (
+            {"config": {"task.class": "x.MirrorSourceTask", "task.assigned.partitions": "a\0b-1"}},
+            "value_assigned_partitions",
+        ),
     ],
     ids=str,
 )
@@ -896,6 +900,12 @@ def test_a_sinks_entry_beyond_what_kafka_numbers_is_none(partition, offset, expe
     identity = json.dumps({"kafka_topic": "t", "kafka_partition": partition})
     found = parse_consumed_partition(identity, json.dumps({"kafka_offset": offset}))
     assert found == expected
+
+
+@pytest.mark.parametrize("topic", ["", "a\0b", "a b"])
+def test_a_sinks_entry_of_a_name_that_no_topic_can_have_is_none(topic):
+    identity = json.dumps({"kafka_topic": topic, "kafka_partition": 0})
+    assert parse_consumed_partition(identity, '{"kafka_offset":5}') is None
 
 
 # --- rest answers memory -------------------------------------------------------------------------

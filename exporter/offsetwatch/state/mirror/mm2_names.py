@@ -27,13 +27,13 @@ from offsetwatch.model.topology import (
     MirrorFlow,
     TopicRouter,
     is_provided,
+    is_topic_name,
 )
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
 HEARTBEATS: Final = "heartbeats"
 _SYNCS_PREFIX, _SUFFIX = "mm2-offset-syncs", "internal"
-_TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ANY_TOPIC: Final = "*"
 _TOPIC_PLACEHOLDER: Final = "{topic}"
 _REPLACEMENT: Final = re.compile(
@@ -55,7 +55,7 @@ def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> 
     if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(remote):
         return remote
     if flow.policy in {DEFAULT_POLICY, IDENTITY_POLICY}:
-        return stripped
+        return stripped or None  # no topic has an empty name
     sources = {remote, stripped, *_find_configured_sources(flow, remote)} & {*known}
     return sources.pop() if len(sources) == 1 else None
 
@@ -178,11 +178,6 @@ def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
     if stated is None or followed == stated:
         return followed
     return stated if followed is None else None
-
-
-def is_topic_name(name: str) -> bool:
-    """Return whether a topic can have this name (org.apache.kafka.common.internals.Topic)."""
-    return name not in {".", ".."} and _TOPIC_NAME.fullmatch(name) is not None
 
 
 def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:
