@@ -15,6 +15,7 @@ from offsetwatch.clients.databases.settings import (
     ANSWER_TIMEOUT_S,
     APPLICATION,
     CONNECT_TIMEOUT_S,
+    DRIVER_ERRORS,
     STATEMENT_TIMEOUT_S,
     TLS_ADVICE,
     StatementTimeout,
@@ -26,6 +27,7 @@ from offsetwatch.clients.databases.settings import (
     read_dsn,
     read_source_secret,
     shorten_server_text,
+    translate_driver_error,
 )
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
@@ -244,7 +246,12 @@ class MysqlReader:
         # RuntimeError: a way to authenticate needs another package.
         return call_library(
             call,
-            (import_library(self._source, _LIBRARY).MySQLError, OSError, RuntimeError),
+            (
+                import_library(self._source, _LIBRARY).MySQLError,
+                OSError,
+                RuntimeError,
+                *DRIVER_ERRORS,
+            ),
             lambda exc: translate_error(
                 self._source.name, exc, *self._secrets, connecting=connecting
             ),
@@ -255,6 +262,8 @@ def translate_error(
     name: str, error: Exception, *secrets: str | None, connecting: bool
 ) -> ClientError:
     """Return the ClientError of an error of PyMySQL. `name` is of the source."""
+    if isinstance(error, DRIVER_ERRORS) and not isinstance(error, OSError):
+        return translate_driver_error(name, error, connecting=connecting)
     code = _read_code(error)
     text = shorten_server_text(str(error.args[1] if code is not None else error), *secrets)
     if isinstance(error, RuntimeError) or code == _NO_PLUGIN:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,14 @@ from typing import Final, TypeVar
 from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
 from offsetwatch.config.files import describe_file_error, describe_tls_error, read_secret
 from offsetwatch.config.schema.sources import Source, SourceTls
-from offsetwatch.errors import ClientError, IncompleteResponse, ResponseTimeout, SettingsRefused
+from offsetwatch.errors import (
+    ClientError,
+    IncompleteResponse,
+    MalformedResponse,
+    ResponseTimeout,
+    SettingsRefused,
+    TargetUnreachable,
+)
 from offsetwatch.formatting import format_extra_installation
 
 CONNECT_TIMEOUT_S: Final = 5
@@ -35,6 +43,9 @@ _AUTHORITIES_FILES: Final = (
     "/etc/ssl/cert.pem",
 )
 _TEXT_MAX: Final = 300
+# What drivers in Python raise beside errors of their own: for an answer that is not of their
+# protocol, a host name with an empty label, an option that they do not have.
+DRIVER_ERRORS: Final = (ValueError, LookupError, NameError, TypeError, struct.error)
 _Result = TypeVar("_Result")
 
 
@@ -152,6 +163,20 @@ def call_library(
     except errors as exc:
         error = translate(exc)
     raise error
+
+
+def translate_driver_error(name: str, error: Exception, *, connecting: bool) -> ClientError:
+    """Return the ClientError of one of DRIVER_ERRORS. Its text may quote an answer: it is left out.
+
+    `name` is of the source.
+    """
+    if isinstance(error, UnicodeError) and not isinstance(error, UnicodeDecodeError):
+        return TargetUnreachable(name, "its host name cannot be resolved", "correct its address")
+    if connecting and isinstance(error, TypeError):
+        advice = "correct what follows the ? in dsn"
+        return SettingsRefused(name, "its driver does not take an option of its address", advice)
+    kind = type(error).__name__
+    return MalformedResponse(name, f"the server's answer is not of its protocol ({kind})")
 
 
 def shorten_server_text(text: str, *secrets: str | None) -> str:

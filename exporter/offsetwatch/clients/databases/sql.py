@@ -24,6 +24,7 @@ from offsetwatch.clients.databases.row_times import RowTimes, count_nanos, read_
 from offsetwatch.clients.databases.settings import (
     ANSWER_TIMEOUT_S,
     CONNECT_TIMEOUT_S,
+    DRIVER_ERRORS,
     STATEMENT_TIMEOUT_S,
     StatementTimeout,
     call_library,
@@ -31,6 +32,7 @@ from offsetwatch.clients.databases.settings import (
     import_library,
     read_dsn,
     shorten_server_text,
+    translate_driver_error,
 )
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
@@ -356,7 +358,13 @@ class SqlReader:
         return call_library(
             call,
             # ImportError: the driver of a dialect. RuntimeError: as in the reader of MySQL.
-            (import_library(self._source, _LIBRARY).exc.SQLAlchemyError, ImportError, RuntimeError),
+            (
+                import_library(self._source, _LIBRARY).exc.SQLAlchemyError,
+                ImportError,
+                OSError,
+                RuntimeError,
+                *DRIVER_ERRORS,
+            ),
             lambda exc: _translate(self._source.name, exc, connecting=connecting),
         )
 
@@ -365,7 +373,11 @@ def _translate(name: str, error: Exception, *, connecting: bool) -> ClientError:
     import sqlalchemy  # noqa: PLC0415 - of an extra
 
     if not isinstance(error, sqlalchemy.exc.DBAPIError) or error.orig is None:
-        if isinstance(error, RuntimeError):
+        if isinstance(error, DRIVER_ERRORS) and not isinstance(
+            error, OSError | sqlalchemy.exc.SQLAlchemyError
+        ):
+            return translate_driver_error(name, error, connecting=connecting)
+        if isinstance(error, RuntimeError | OSError):
             return mysql.translate_error(name, error, connecting=connecting)
         text = shorten_server_text(str(error)) if isinstance(error, ImportError) else ""
         why = text or "SQLAlchemy does not accept its address"

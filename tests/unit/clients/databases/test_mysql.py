@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import struct
 from contextlib import contextmanager
 from typing import Any
 
@@ -264,6 +265,11 @@ def test_a_connection_that_is_cut_at_any_statement_gives_no_end_and_the_next_rea
         (OperationalError(2013, "Lost connection (timed out)"), ResponseTimeout),
         (OperationalError(2059, "Authentication plugin is not supported"), SettingsRefused),
         (RuntimeError("'cryptography' package is required"), SettingsRefused),
+        (UnicodeError("encoding with 'idna' codec failed"), TargetUnreachable),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "of a greeting"), MalformedResponse),
+        (UnboundLocalError("salt_len"), MalformedResponse),
+        (struct.error("unpack requires a buffer of 2 bytes"), MalformedResponse),
+        (ssl.SSLCertVerificationError("self-signed"), TargetUnreachable),
     ],
 )
 def test_errors_of_connections(
@@ -287,6 +293,8 @@ def test_errors_of_connections(
         (OperationalError(1927, "Connection was killed"), IncompleteResponse),
         (OperationalError(1317, "Query execution was interrupted"), IncompleteResponse),
         (ProgrammingError(1234, "near s3cret"), MalformedResponse),
+        (IndexError("index out of range"), MalformedResponse),
+        (ValueError("invalid literal: s3cret"), MalformedResponse),
     ],
 )
 def test_errors_of_statements(

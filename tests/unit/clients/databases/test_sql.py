@@ -110,11 +110,24 @@ def test_a_file_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
         ("nodialect://u:s3cret@h/x", "SQLAlchemy does not accept its address"),
         ("oracle+oracledb://u:s3cret@h/x", "No module named 'oracledb'"),
         ("postgresql://u:s3/cret@h/x", "dsn: write %40"),
+        ("mysql+aiomysql://u:s3cret@h/x", "No module named 'aiomysql'"),
     ],
 )
 def test_addresses_that_cannot_be_used(dsn: str, why: str) -> None:
     with pytest.raises(SettingsRefused, match=why) as raised:
         SqlReader(source(dsn)).read(request())
+    assert "cret" not in str(raised.value)
+
+
+def test_an_option_that_a_driver_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, database: Path
+) -> None:
+    def connect(*_: object, **__: object) -> None:
+        raise TypeError("'s3cret' is an invalid keyword argument for connect()")
+
+    monkeypatch.setattr("sqlite3.dbapi2.connect", connect)
+    with pytest.raises(SettingsRefused, match="does not take an option of its address") as raised:
+        SqlReader(source(f"sqlite:///{database}")).read(request())
     assert "cret" not in str(raised.value)
 
 
