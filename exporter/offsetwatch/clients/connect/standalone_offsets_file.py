@@ -121,5 +121,5 @@ def _is_listening(url: str) -> bool:
             return True
     except ConnectionRefusedError:
         return False
-    except OSError as exc:
+    except (OSError, UnicodeError) as exc:  # the second: of a host name with an empty label
         raise TargetUnreachable(url, f"cannot be asked whether it runs: {exc}") from exc

@@ -404,6 +404,8 @@ def _request_api_versions(
         raise ResponseTimeout(name, "ApiVersions: no answer in time") from exc
     except OSError as exc:
         raise TargetUnreachable(name, f"ApiVersions: {exc}") from exc
+    except UnicodeError as exc:  # of a label that is empty or too long, as in a..b
+        raise TargetUnreachable(name, f"ApiVersions: no host name: {address[0]}") from exc
 
 
 def _receive(name: str, connection: socket.socket, size: int) -> bytes:

@@ -121,6 +121,8 @@ def _bind_socket(listen: str) -> socket.socket:
             ) from error
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise TargetUnreachable(f"listen {listen}", reason) from error
+    except UnicodeError as error:  # of a label that is empty or too long, as in a..b
+        raise ConfigError((f"listen {listen}: no host name",)) from error
 
 
 class AcceptLoop:

@@ -86,6 +86,12 @@ def test_a_host_of_ipv6_is_queried_without_its_brackets(monkeypatch: pytest.Monk
     assert requests == [("::1", 9092), ("b", 1)]
 
 
+@pytest.mark.parametrize("host", ["broker..test", "b" * 64])
+def test_a_bootstrap_server_with_no_host_name_is_unreachable(host: str):
+    with pytest.raises(TargetUnreachable, match=f"no host name: {host}"):
+        detect_release("east", {"bootstrap.servers": f"{host}:9092"})
+
+
 def test_a_bootstrap_server_without_a_listener_is_unreachable():
     with pytest.raises(TargetUnreachable):
         detect_release("east", {"bootstrap.servers": f"127.0.0.1:{free_port()}"})

@@ -576,6 +576,11 @@ def test_an_address_of_another_machine_is_unreachable(world):
         ReadServer("192.0.2.1:0", world.snapshot, world.heartbeat(), **RELOADING).start()
 
 
+def test_a_host_with_an_empty_label_is_a_mistake_of_the_configuration(world):
+    with pytest.raises(ConfigError, match=r"listen a\.\.test:0: no host name"):
+        ReadServer("a..test:0", world.snapshot, world.heartbeat(), **RELOADING).start()
+
+
 @pytest.mark.parametrize("listen", ["", "9640", "localhost", "host:", "host:http", "h:65536"])
 def test_an_address_without_host_and_port_is_a_mistake_of_the_configuration(world, listen):
     with pytest.raises(ConfigError, match="listen: expected host:port"):
