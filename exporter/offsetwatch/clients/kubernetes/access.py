@@ -21,12 +21,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import httpx
 import msgspec
-import yaml
 
 from offsetwatch.clients.http.auth import UnusableCredentials
 from offsetwatch.clients.http.bodies import HTML_PAGE, VALUES_MAX, has_too_many_values, is_html
@@ -38,6 +37,7 @@ from offsetwatch.clients.http.exchange import (
     run_exchange,
     translate_http_errors,
 )
+from offsetwatch.config.document import parse_yaml
 from offsetwatch.config.files import describe_tls_error, read_secret
 from offsetwatch.decode.json_text import decode_strict
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, SizeLimitExceeded
@@ -53,7 +53,7 @@ class _ExecStatus(msgspec.Struct, rename="camel"):
     token: str | None = None
     client_certificate_data: str | None = None  # PEM
     client_key_data: str | None = None
-    expiration_timestamp: datetime | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
@@ -330,11 +330,10 @@ def access_from_pod(
 def access_from_kubeconfig(path: Path) -> KubernetesAccess:
     """Return the access of a kubeconfig's current context. Raises ConfigError."""
     try:
-        document = yaml.safe_load(path.read_text())
+        text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as exc:
         raise ConfigError((f"{path}: {_describe_problem(exc)}",)) from None
-    except (yaml.YAMLError, RecursionError):  # the message of the first quotes the file
-        raise ConfigError((f"{path}: not YAML",)) from None
+    document = parse_yaml(text, str(path))
     if not isinstance(document, dict):
         raise ConfigError((f"{path}: no kubeconfig",))
     context = _find_entry(document, "contexts", "context", document.get("current-context"), path)

@@ -107,6 +107,26 @@ def test_a_kubeconfig_that_cannot_be_followed_is_refused_with_what_is_wrong(
         find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["!!timestamp no", "!!int ''", "!!bool maybe", '"\\UFFFFFFFF"', "2001-99-99", "[" * 3000],
+)
+def test_a_kubeconfig_with_a_value_that_is_none_is_refused(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(f"secret: {line}\n")
+    with pytest.raises(ConfigError, match="config: not YAML: ") as raised:
+        find_kubernetes_access(path)
+    assert line not in str(raised.value)
+
+
+def test_a_kubeconfig_that_unfolds_without_end_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    lines = [f"a{level}: &a{level} [{f'*a{level - 1},' * 9}]" for level in range(1, 9)]
+    path.write_text("\n".join(["a0: &a0 x", *lines, "clusters: *a8"]))
+    with pytest.raises(ConfigError, match="it refers to its own parts"):
+        find_kubernetes_access(path)
+
+
 def test_a_pod_reads_its_token_again_at_each_request(tmp_path: Path) -> None:
     for name, text in (("token", "one\n"), ("ca.crt", "ca"), ("namespace", "kafka\n")):
         (tmp_path / name).write_text(text)
@@ -222,6 +242,7 @@ def test_a_program_may_give_a_certificate(tmp_path: Path) -> None:
         (credential(clientKeyData="x"), "a key without one"),
         (credential(token="t").replace("/v1", "/v2"), "another apiVersion"),
         ("yes", "more than 262144 bytes"),
+        (credential(token="t", expirationTimestamp="0001-01-01T00:00:00"), "no ExecCredential"),
         ("sleep 600 & cat /proc/self/fd/0; wait", "no credentials within 0.5 s"),
         (credential(token="a\nb"), "no header can carry"),
     ],
