@@ -550,13 +550,14 @@ def read_log_end(paths: Sequence[str]) -> str | None:
     for path in paths:
         try:
             ends.append(_read_end(path, LOG_CHARS_MAX // len(paths)))
-        except OSError as exc:
+        except (OSError, ValueError) as exc:  # ValueError: a name with a NUL
             _log.warning("worker_log_unread", path=path, reason=describe_file_error(exc))
     return "\n".join(ends) if ends else None
 
 
 def _read_end(path: str, size_max: int) -> str:
-    with Path(path).open("rb") as file:
+    # A pipe would wait for a writer; it opens at once like this, and has no end to seek.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - size_max))
         raw = file.read(size_max)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -176,6 +177,13 @@ def test_a_file_that_changes_is_read_again(worker):
     assert poison_locator.read_worker_settings(worker)["value.converter"] == JSON
     worker.write_text(WORKER.replace(JSON, STRING))
     assert poison_locator.read_worker_settings(worker)["value.converter"] == STRING
+
+
+def test_a_log_that_is_a_pipe_or_no_path_keeps_no_other_from_being_read(tmp_path):
+    pipe, log = tmp_path / "pipe.log", tmp_path / "worker.log"
+    os.mkfifo(pipe)
+    log.write_text("ERROR a")
+    assert poison_locator.read_log_end([str(pipe), "nul\0.log", str(log)]) == "ERROR a"
 
 
 def test_of_each_log_the_end_is_read_in_whole_lines(tmp_path):
