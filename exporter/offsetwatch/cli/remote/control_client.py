@@ -196,6 +196,8 @@ class ControlClient:
         except httpx.TimeoutException as exc:
             said = "no answer in time; look whether it was done before asking again"
             raise ResponseTimeout(self._url, said) from exc
+        except UnicodeError as exc:  # of a host name with an empty label
+            raise TargetUnreachable(self._url, "its host name cannot be resolved", _ADVICE) from exc
         except httpx.HTTPError as exc:
             raise IncompleteResponse(self._url, f"{exc}; look whether it was done") from exc
         if answer.fine or answer.status in also:
@@ -241,8 +243,9 @@ def _check_base_url(listener: ControlEndpoint) -> str:
     """Return the base URL. Raises ConfigError for an invalid one, or a token over plain HTTP."""
     try:
         parts = urlsplit(listener.url)
+        httpx.URL(listener.url)
         host = parts.hostname
-    except ValueError as exc:
+    except (ValueError, httpx.InvalidURL) as exc:
         raise ConfigError((f"--url: {exc}",)) from exc
     if parts.scheme not in {"http", "https"} or not host or parts.username or parts.query:
         raise ConfigError(

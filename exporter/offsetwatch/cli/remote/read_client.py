@@ -10,8 +10,12 @@ checked.
 from __future__ import annotations
 
 import http.client
+import os
+import socket
 import ssl
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -81,10 +85,11 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
             raise TargetUnreachable(
                 where, "it shows another certificate than web_config_file names"
             )
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        body = answer.read(BODY_BYTES_MAX + 1)
-    except (OSError, http.client.HTTPException) as exc:
+        with _shutting_down(connection, where, timeout_s):
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            body = answer.read(BODY_BYTES_MAX + 1)
+    except (OSError, UnicodeError, http.client.HTTPException) as exc:
         said = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
         raise TargetUnreachable(where, said, _NO_DAEMON_ADVICE) from exc
     finally:
@@ -92,6 +97,38 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
     if len(body) > BODY_BYTES_MAX:
         raise SizeLimitExceeded(where, f"an answer of more than {BODY_BYTES_MAX} bytes")
     return DaemonResponse(answer.status, body, answer.getheader(CLUSTERS_HEADER))
+
+
+@contextmanager
+def _shutting_down(
+    connection: http.client.HTTPConnection, where: str, timeout_s: float
+) -> Iterator[None]:
+    """Shut the connection down after `timeout_s`, and raise TargetUnreachable then.
+
+    The time limit of a socket is for each part of an answer alone.
+    """
+    late = threading.Event()
+    # Its own descriptor: the other one may be closed, and its number be another file's.
+    wire = socket.socket(fileno=os.dup(connection.sock.fileno()))
+
+    def shut_down() -> None:
+        late.set()
+        with suppress(OSError):
+            wire.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(timeout_s, shut_down)
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+        timer.join()
+        wire.close()
+    if late.is_set():
+        raise TargetUnreachable(where, f"no whole answer within {timeout_s:g} s", _NO_DAEMON_ADVICE)
 
 
 def _build_connection(
@@ -203,14 +240,12 @@ def fetch_document(
 
 
 def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> DaemonResponse:
-    import httpx  # noqa: PLC0415 - a sixth of a verb's start
-
-    from offsetwatch.clients.http.client import build_blocking_client, read_body_blocking  # noqa: PLC0415 - httpx too
-    from offsetwatch.clients.http.exchange import build_connection_error  # noqa: PLC0415 - httpx too
+    from offsetwatch.clients.http.client import build_async_client, read_body  # noqa: PLC0415 - httpx: a sixth of a verb's start
+    from offsetwatch.clients.http.exchange import build_timeout, run_exchange  # noqa: PLC0415 - httpx too
 
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and parts.hostname
+        usable = parts.scheme in {"http", "https"} and parts.hostname and "@" not in parts.netloc
     except ValueError:
         usable = None
     if not usable:
@@ -219,24 +254,22 @@ def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Daemo
         )
     try:
         headers = build_authorization_headers(access.auth)
-        verify = TlsContext(access.tls or Tls()).get() if url.startswith("https:") else True
+        verify = TlsContext(access.tls or Tls()).get_for(url)
     except UnusableCredentials as exc:
         raise ConfigError((f"own_access.{exc}",)) from exc
-    try:
-        with (
-            build_blocking_client(
-                url, timeout_s=timeout_s, headers=headers, verify=verify
-            ) as client,
-            client.stream("GET", path) as response,
-        ):
-            body = read_body_blocking(response, BODY_BYTES_MAX)
-            status = response.status_code
-    except httpx.HTTPError as exc:
-        failed = build_connection_error(url, exc)
-        advice = failed.advice or (
-            "check the address, which is `listen` of the daemon's configuration"
+
+    async def exchange() -> tuple[int, bytes]:
+        client = build_async_client(
+            url, timeout=build_timeout(timeout_s), headers=headers, verify=verify
         )
-        raise TargetUnreachable(url, failed.detail, advice) from exc
+        async with client, client.stream("GET", path) as response:
+            return response.status_code, await read_body(response, BODY_BYTES_MAX)
+
+    try:
+        status, body = run_exchange(url, exchange(), timeout_s)
+    except ClientError as exc:
+        advice = exc.advice or "check the address, which is `listen` of the daemon's configuration"
+        raise TargetUnreachable(url, exc.detail, advice) from exc
     if len(body) > BODY_BYTES_MAX:
         raise SizeLimitExceeded(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
     return DaemonResponse(status, body)

@@ -329,6 +329,7 @@ def test_a_listener_without_its_journal_is_reported_as_that(elsewhere):
         "127.0.0.1:9641",
         "https://ada:secret@daemon.example.com",
         "https://[::1",
+        "https://1.2.3.999:9641",
         "",
     ],
 )

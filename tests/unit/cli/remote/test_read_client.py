@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from lab.processes.ports import LOOPBACK, free_port
 from offsetwatch.cli.inspect import status
 from offsetwatch.cli.remote import read_client
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.config import load
-from offsetwatch.errors import AccessDenied, TargetUnreachable
+from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.unit.serve.web_config.listeners import ADA, PASSWORD, WebListener
 
 
@@ -21,12 +26,17 @@ def web_listener(tmp_path: Path) -> WebListener:
     return WebListener(tmp_path)
 
 
-def configured(cluster: WebListener, own_access: dict[str, Any] | None = None) -> Path:
-    path = cluster.folder / "offsetwatch.yaml"
-    document = {
+def minimal(listen: str) -> dict[str, Any]:
+    return {
         "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
         "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
-        "listen": f"127.0.0.1:{cluster.server.port}",
+        "listen": listen,
+    }
+
+
+def configured(cluster: WebListener, own_access: dict[str, Any] | None = None) -> Path:
+    path = cluster.folder / "offsetwatch.yaml"
+    document = minimal(f"127.0.0.1:{cluster.server.port}") | {
         "web_config_file": str(cluster.file),
         "own_access": own_access,
     }
@@ -110,11 +120,74 @@ def test_findings_are_requested_in_the_same_way(web_listener: WebListener):
 def test_a_daemon_is_queried_where_it_listens_on_this_machine(
     tmp_path: Path, listen: str, expected: str
 ) -> None:
-    document = {
-        "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
-        "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
-        "listen": listen,
-    }
     path = tmp_path / "offsetwatch.yaml"
-    path.write_text(yaml.safe_dump(document))
+    path.write_text(yaml.safe_dump(minimal(listen)))
     assert read_client.find_daemon_address(load(path, {})) == expected
+
+
+# --- answers without an end -----------------------------------------------------------------------
+
+PARTS_MAX = 200  # then the server gives up
+
+
+@pytest.fixture(params=["of the head", "of the body"])
+def dripping(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Yield the port of a server that sends its answer part by part: each comes soon enough."""
+    gone = threading.Event()
+    head, part = b"HTTP/1.1 200 OK\r\n", b"a: b\r\n"
+    if request.param == "of the body":
+        head, part = head + b"\r\n", b" "
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head)
+                for _ in range(PARTS_MAX):
+                    if gone.wait(0.05):
+                        return
+                    connection.sendall(part)
+
+    with socket.create_server((LOOPBACK, free_port())) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        yield listener.getsockname()[1]
+        gone.set()
+        thread.join()
+
+
+def test_an_answer_that_does_not_end_is_given_up_at_a_url(dripping: int) -> None:
+    listener = ReadListener(None, f"http://127.0.0.1:{dripping}")
+    with pytest.raises(TargetUnreachable, match=r"no whole answer within 0\.5 s"):
+        fetch_document(listener, "/api/v1/status", 0.5)
+
+
+def test_an_answer_that_does_not_end_is_given_up_on_this_machine(
+    dripping: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(yaml.safe_dump(minimal(f"127.0.0.1:{dripping}")))
+    with pytest.raises(TargetUnreachable, match=r"no whole answer within 0\.5 s"):
+        read_client.request_document(load(path, {}), "/-/healthy", 0.5)
+
+
+@pytest.mark.parametrize("url", ["http://1.2.3.999:1", "http://\u200b:1", "http://a..test:1"])
+def test_a_url_that_names_no_host_is_unreachable(url: str) -> None:
+    with pytest.raises(TargetUnreachable) as raised:
+        fetch_document(ReadListener(None, url), "/api/v1/status")
+    assert raised.value.advice is not None
+
+
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match="expected http://host:port") as raised:
+        fetch_document(ReadListener(None, "http://ada:s3cret@127.0.0.1:1"), "/api/v1/status")
+    assert "s3cret" not in str(raised.value)
+
+
+def test_a_host_of_listen_with_an_empty_label_is_unreachable(tmp_path: Path) -> None:
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(yaml.safe_dump(minimal("a..test:9640")))
+    with pytest.raises(TargetUnreachable) as raised:
+        read_client.request_document(load(path, {}), "/-/healthy", 5.0)
+    assert raised.value.advice is not None
