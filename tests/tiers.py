@@ -2,9 +2,9 @@
 
 Tests that `make test` leaves out are marked `full`. SIXTHS has each file with such tests once, so
 that six runs with consecutive numbers run all of them. Nearly all of these tests run JVMs and wait
-for them, four fifths of their time, so that groups of files run beside each other on two cores,
-each in a process with labs of its own. TOUCHED names the real tests that a change under a path runs
-in any case.
+for them, so that groups of files run beside each other on two cores, each in a process with labs of
+its own. The groups are few, as starting JVMs and warming them up is most of the work. TOUCHED names
+the real tests that a change under a path runs in any case.
 
     python -m tests.tiers run 3 HEAD~5  # sixth 3, and what a change since touches
     python -m tests.tiers run all -- -x # all sixths; pytest gets what is behind the dashes
@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -31,129 +31,134 @@ GROUPS_AT_ONCE: Final = 3
 MARKS: Final = "full and not proof"
 _PROCESSES: Final[list[subprocess.Popen[str]]] = []
 
-# The longest group of a sixth first. Files of one group share their labs.
-SIXTHS: Final[tuple[tuple[tuple[str, ...], ...], ...]] = (
+# What each file takes where three groups run at once, in seconds. The three groups of a sixth take
+# about as long; the order among all that are selected goes by these numbers. Files of a group share
+# their labs or their Spark session, each of which takes as long to start as many a test does. Spark
+# sessions and the lab of tests/image stay until a group ends, so files with these are its last.
+SIXTHS: Final[tuple[tuple[Mapping[str, int], ...], ...]] = (
     (
-        (
-            "tests/real/test_stories_losses.py",
-            "tests/real/test_stories_memory.py",
-            "tests/real/test_stories_explained.py",
-        ),
-        ("tests/history/test_silver.py",),
-        (
-            "tests/real/test_stories_failover.py",
-            "tests/real/test_stories_resets.py",
-            "tests/real/test_stories_stalls.py",
-        ),
-        (
-            "tests/real/test_losses.py",
-            "tests/real/test_changes.py",
-        ),
-        ("tests/real/test_runbooks.py",),
-        (
-            "tests/history/test_gold.py",
-            "tests/history/test_status_real.py",
-        ),
-        ("tests/history/test_audit_real.py",),
+        {
+            "tests/real/test_stories_losses.py": 190,
+            "tests/real/test_stories_memory.py": 130,
+            "tests/real/test_stories_explained.py": 90,
+            "tests/real/test_stories_failover.py": 140,
+            "tests/real/test_stories_resets.py": 30,
+            "tests/real/test_stories_stalls.py": 70,
+        },
+        {
+            "tests/history/test_audit_real.py": 150,
+            "tests/history/test_gold.py": 130,
+            "tests/history/test_silver.py": 250,
+            "tests/history/test_status_real.py": 110,
+        },
+        {
+            "tests/real/test_losses.py": 235,
+            "tests/real/test_changes.py": 50,
+            "tests/real/test_runbooks.py": 205,
+        },
     ),
     (
-        ("tests/real/test_source_ends.py",),
-        (
-            "tests/real/test_toolbox_roundtrip.py",
-            "tests/real/test_toolbox_mirror.py",
-            "tests/real/test_toolbox_scenarios.py",
-            "tests/real/test_toolbox_storage.py",
-        ),
-        ("tests/real/test_variants.py",),
-        ("tests/real/test_database_readers.py",),
-        ("tests/real/test_next_offset.py",),
-        ("tests/real/test_transactions.py",),
-        ("tests/real/test_readme.py",),
-        ("tests/artefacts/test_input_dies.py",),
-        (
-            "tests/scenarios/test_healthy_day.py",
-            "tests/scenarios/test_scenarios.py",
-            "tests/scenarios/test_verdicts_over_time.py",
-        ),
+        {
+            "tests/real/test_toolbox_roundtrip.py": 160,
+            "tests/real/test_toolbox_mirror.py": 80,
+            "tests/real/test_toolbox_scenarios.py": 130,
+            "tests/real/test_toolbox_storage.py": 100,
+            "tests/real/test_readme.py": 60,
+        },
+        {
+            "tests/real/test_source_ends.py": 500,
+        },
+        {
+            "tests/real/test_variants.py": 160,
+            "tests/real/test_transactions.py": 110,
+            "tests/real/test_next_offset.py": 170,
+            "tests/real/test_database_readers.py": 70,
+        },
+        {
+            "tests/artefacts/test_input_dies.py": 85,
+            "tests/scenarios/test_healthy_day.py": 100,
+            "tests/scenarios/test_scenarios.py": 80,
+            "tests/scenarios/test_verdicts_over_time.py": 40,
+        },
     ),
     (
-        ("tests/history/test_stream_real.py",),
-        ("tests/real/test_remedy_kills.py",),
-        ("tests/real/test_replicas_act.py",),
-        (
-            "tests/real/test_failover.py",
-            "tests/real/test_failovers.py",
-        ),
-        ("tests/real/test_toolbox_kills.py",),
-        (
-            "tests/unit/remedy/drivers/rest/test_driver_creation.py",
-            "tests/unit/remedy/execute/test_runner_faults.py",
-        ),
-        ("tests/real/test_replica_daemons.py",),
-        (
-            "tests/history/test_baselines.py",
-            "tests/history/test_lags.py",
-        ),
+        {
+            "tests/history/test_stream_real.py": 550,
+        },
+        {
+            "tests/real/test_remedy_kills.py": 400,
+            "tests/real/test_toolbox_kills.py": 120,
+            "tests/unit/remedy/drivers/rest/test_driver_creation.py": 45,
+            "tests/unit/remedy/execute/test_runner_faults.py": 25,
+        },
+        {
+            "tests/real/test_replicas_act.py": 220,
+            "tests/real/test_failover.py": 130,
+            "tests/real/test_failovers.py": 110,
+            "tests/real/test_replica_daemons.py": 60,
+        },
     ),
     (
-        ("tests/real/test_jdbc_sink.py",),
-        ("tests/real/test_chaos.py",),
-        ("tests/real/test_contract.py",),
-        ("tests/real/test_secured.py",),
-        ("tests/real/test_database_changes.py",),
-        ("tests/real/test_quarantine.py",),
-        (
-            "tests/real/test_alertmanager.py",
-            "tests/real/test_broker_deaths.py",
-        ),
-        (
-            "tests/real/test_lab.py",
-            "tests/real/test_unusual_cluster.py",
-        ),
-        (
-            "tests/history/test_asof.py",
-            "tests/history/test_full_disk.py",
-            "tests/history/test_history_session.py",
-        ),
-        (
-            "tests/history/test_maintain.py",
-            "tests/history/test_stream_outage.py",
-        ),
+        {
+            "tests/real/test_chaos.py": 250,
+            "tests/real/test_alertmanager.py": 90,
+            "tests/real/test_broker_deaths.py": 120,
+            "tests/real/test_quarantine.py": 150,
+        },
+        {
+            "tests/real/test_contract.py": 180,
+            "tests/real/test_jdbc_sink.py": 150,
+            "tests/real/test_secured.py": 120,
+            "tests/real/test_lab.py": 90,
+            "tests/real/test_unusual_cluster.py": 120,
+        },
+        {
+            "tests/real/test_database_changes.py": 350,
+            "tests/history/test_asof.py": 20,
+            "tests/history/test_full_disk.py": 60,
+            "tests/history/test_history_session.py": 40,
+            "tests/history/test_maintain.py": 40,
+            "tests/history/test_stream_outage.py": 100,
+        },
     ),
     (
-        (
-            "tests/real/test_strimzi.py",
-            "tests/real/test_strimzi_remedy.py",
-        ),
-        ("tests/real/test_chart.py",),
-        ("tests/real/test_alerts_remedy.py",),
-        (
-            "tests/real/test_toolbox_rest.py",
-            "tests/real/test_toolbox_rest_workers.py",
-        ),
-        ("tests/history/test_older_tables.py",),
-        ("tests/artefacts/test_receivers.py",),
-        (
-            "tests/chart/test_probed.py",
-            "tests/unit/state/connect/test_connector_list.py",
-        ),
+        {
+            "tests/real/test_strimzi.py": 200,
+            "tests/real/test_strimzi_remedy.py": 70,
+            "tests/real/test_chart.py": 150,
+            "tests/chart/test_probed.py": 40,
+        },
+        {
+            "tests/real/test_alerts_remedy.py": 90,
+            "tests/real/test_toolbox_rewind.py": 150,
+            "tests/image/test_contents.py": 260,
+            "tests/image/test_daemon.py": 110,
+            "tests/image/test_pipeline.py": 5,
+        },
+        {
+            "tests/real/test_toolbox_rest.py": 80,
+            "tests/real/test_toolbox_rest_workers.py": 60,
+            "tests/artefacts/test_receivers.py": 40,
+            "tests/unit/state/connect/test_connector_list.py": 35,
+            "tests/history/test_older_tables.py": 130,
+            "tests/history/test_lags.py": 120,
+            "tests/history/test_baselines.py": 60,
+        },
     ),
     (
-        ("tests/real/test_history_metrics.py",),
-        ("tests/real/test_history_beside.py",),
-        (
-            "tests/image/test_contents.py",
-            "tests/image/test_daemon.py",
-            "tests/image/test_pipeline.py",
-        ),
-        ("tests/real/test_failover_report.py",),
-        ("tests/real/test_audit.py",),
-        (
-            "tests/real/test_doctor.py",
-            "tests/real/test_edge.py",
-        ),
-        ("tests/real/test_lag_in_seconds.py",),
-        ("tests/real/test_toolbox_rewind.py",),
+        {
+            "tests/real/test_failover_report.py": 550,
+            "tests/real/test_lag_in_seconds.py": 30,
+        },
+        {
+            "tests/real/test_audit.py": 450,
+            "tests/real/test_doctor.py": 110,
+        },
+        {
+            "tests/real/test_history_metrics.py": 240,
+            "tests/real/test_history_beside.py": 120,
+            "tests/real/test_edge.py": 330,
+        },
     ),
 )
 
@@ -204,17 +209,22 @@ def sixth_of(commits: int) -> int:
 
 
 def selected(sixth: str, changed: Iterable[str]) -> list[tuple[str, ...]]:
-    """Return the groups of files that a sixth ("1" to "6", or "all") and changed paths ask for."""
+    """Return the groups of files that a sixth ("1" to "6", or "all") and changed paths ask for, the
+    longest first: one that began last would run alone at the end.
+    """
     chosen = SIXTHS if sixth == "all" else (SIXTHS[int(sixth) - 1],)
     files = {file for groups in chosen for group in groups for file in group}
     for path in changed:
         for prefix, touched in TOUCHED.items():
             if path.startswith(prefix):
                 files.update(touched)
-    groups = (
-        tuple(file for file in group if file in files) for groups in SIXTHS for group in groups
-    )
-    return [group for group in groups if group]
+    groups = [
+        {file: seconds for file, seconds in group.items() if file in files}
+        for groups in SIXTHS
+        for group in groups
+    ]
+    groups.sort(key=lambda group: sum(group.values()), reverse=True)
+    return [tuple(group) for group in groups if group]
 
 
 def changed_since(revision: str) -> list[str]:

@@ -52,3 +52,17 @@ def test_a_change_elsewhere_adds_nothing():
 
     files = [file for group in tiers.SIXTHS[1] for file in group]
     assert sorted(selected("2", changed)) == sorted(files)
+
+
+@pytest.mark.parametrize("sixth", ["1", "2", "3", "4", "5", "6", "all"])
+def test_the_longest_group_starts_first_whatever_the_sixth(sixth: str):
+    changed = [f"{prefix}x" for prefix in tiers.TOUCHED]
+    seconds = {
+        file: seconds
+        for groups in tiers.SIXTHS
+        for group in groups
+        for file, seconds in group.items()
+    }
+
+    taken = [sum(seconds[file] for file in group) for group in tiers.selected(sixth, changed)]
+    assert taken == sorted(taken, reverse=True)
