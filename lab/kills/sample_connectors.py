@@ -19,7 +19,7 @@ from lab.errors import LabError
 from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
-SETTLED_S_MAX = 60.0
+SETTLED_S_MAX = 150.0
 
 Pair = dict[str, Any]
 Pairs = list[Pair]

@@ -30,7 +30,7 @@ from lab.waiting import NotYet, until
 
 R = TypeVar("R")
 
-SETTLE_S_MAX = 30.0
+SETTLE_S_MAX = 150.0
 # A record of this many bytes is more than a producer sends by default (max.request.size, 1 MiB).
 LARGE_BYTES = 2 * 1024 * 1024
 _ANY_CLIENT = ("User:*", "*")

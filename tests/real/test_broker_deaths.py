@@ -76,7 +76,7 @@ def test_log_bounds_requested_while_a_broker_dies_are_true_or_absent(lab: Lab) -
     thread = threading.Thread(target=poll)
     thread.start()
     try:
-        until("a first answer", check_answered, timeout_s=BACK_S_MAX)
+        until("a first answer", check_answered, timeout_s=ANSWER_S_MAX)
         lab.kill("west")
         lab.start_process("west")
     finally:

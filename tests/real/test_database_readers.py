@@ -42,7 +42,7 @@ from offsetwatch.toolbox.next_offset import find_next_offset
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-START_S_MAX = 60.0
+START_S_MAX = 150.0
 REQUEST = SourceEndRequest("shop")
 SLOT = "cdc"
 USER = "someone"

@@ -25,6 +25,7 @@ from offsetwatch.history.tables.schemas import (
     Table,
 )
 from tests.real.daemon_series import WAIT_S_MAX
+from tests.real.test_failover import same_count
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 
@@ -65,6 +66,7 @@ def test_states_checkpoints_log_ends_and_groups_are_retained_and_secrets_are_not
     lab.resume(CONNECTOR)
     lab.wait_running(CONNECTOR)
     until("a checkpoint", lambda: landed(product), timeout_s=WAIT_S_MAX, evidence=product.evidence)
+    until("the copies", lambda: same_count(lab, TOPIC), timeout_s=WAIT_S_MAX)
 
     report = product.run_pipeline()
 

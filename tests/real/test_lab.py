@@ -17,7 +17,7 @@ from lab.waiting import NotYet, until
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
 ROOT = Path(__file__).parents[2]
-SETTLE_S_MAX = 60.0
+SETTLE_S_MAX = 150.0
 
 # A lab in a process of its own: it tells its pids, then waits for an end that is not its choice.
 ORPHAN = """

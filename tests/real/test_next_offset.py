@@ -24,7 +24,7 @@ from offsetwatch.cli.offsets.execute import UNAUTHORISED
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-DELIVERED_S_MAX = 90.0
+DELIVERED_S_MAX = 150.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-READ_S_MAX = 60.0
+READ_S_MAX = 150.0
 # MirrorMaker names the brokers by their plaintext addresses, so its flow cannot be matched to these
 # clusters and is named.
 CONFIG = """\

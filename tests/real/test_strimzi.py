@@ -46,7 +46,7 @@ VERSIONS = ("v1", "v1beta2")
 FLOW = "west->east.MirrorSourceConnector"
 FLOW_KEY = "west--east.MirrorSourceConnector.json"
 PATIENCE_S = 120.0
-VISIBLE_S_MAX = 60.0
+VISIBLE_S_MAX = 150.0
 
 # The older one of them at length: Strimzi 1 does not serve it any more.
 BOTH = pytest.mark.parametrize(

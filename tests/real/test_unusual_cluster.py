@@ -28,7 +28,7 @@ from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 
-WAIT_S: Final = 60.0
+WAIT_S: Final = 150.0
 POLLS: Final = 8  # of one second each: twice what an input may be silent before it is stale
 MEMORY_KB_MAX: Final = 256 * 1024
 EXCLUDED: Final = "mm2-green"
