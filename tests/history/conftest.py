@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.cluster.lone_broker import lone_broker
+from tests.history.small_session import small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,15 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The pipeline's own session: what holds under its settings is what is to be tested."""
-    from offsetwatch.history.spark.session import spark_session
-
-    # In a session of minutes, what is compiled well pays.
-    with spark_session(master="local[2]", heap="1g", short=False) as session:
-        session.conf.set("spark.sql.shuffle.partitions", "1")
-        # Compiling a plan for a dozen rows is a third of what a run costs here.
-        session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    with small_session() as session:
         yield session
 
 
