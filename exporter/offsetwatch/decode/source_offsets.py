@@ -16,7 +16,11 @@ from operator import itemgetter
 from typing import Any
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE, detect_shape, parse_mirror_partition
-from offsetwatch.decode.java.hash_map import build_connect_key, is_canonical
+from offsetwatch.decode.java.hash_map import (
+    build_connect_key,
+    has_several_hash_map_orders,
+    is_canonical,
+)
 from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_flat_map, parse_json
 from offsetwatch.decode.offset_order import Fields
 from offsetwatch.decode.text_limits import NAME_CHARS_MAX
@@ -61,6 +65,10 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
         form = KeyForm.CANONICAL
     else:
         form = KeyForm.VARIANT
+    if form is KeyForm.CANONICAL:
+        ordered = partition is not None and has_several_hash_map_orders(tuple(partition))
+    else:
+        ordered = form is KeyForm.VARIANT and is_canonical(raw, connector)
     dialect = MIRROR_SOURCE if mirror is not None else detect_shape(partition)
     return SourceKey(
         connector=connector,
@@ -69,7 +77,7 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
         form=form,
         dialect=dialect.name,
         mirror=mirror,
-        ordered=form is KeyForm.VARIANT and is_canonical(raw, connector),
+        ordered=ordered,
     )
 
 

@@ -71,7 +71,8 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
     form        form of its bytes, relative to those of a HashMap
     dialect     as far as the partition shows it (decode/dialects.py)
     mirror      set if the partition has the shape of MirrorSourceConnector
-    ordered     a worker may have written these bytes from a map of another order
+    ordered     a worker may have written these bytes from a map of another order than that of a
+                HashMap that was filled in the order of `identity`
     """
 
     connector: str

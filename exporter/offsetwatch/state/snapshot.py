@@ -164,7 +164,8 @@ class ConnectorView:
 class RawKeysView(msgspec.Struct, frozen=True, gc=False):
     """Raw keys of a source partition (state/connect/raw_keys.py).
 
-    own        the key that its task looks up; None: the one of a HashMap
+    own        the key that its task looks up; None: the one of a HashMap that was filled in the
+               order of the partition's identity
     strays, unsure, restarted    as in SourcePartitionView
     """
 
@@ -323,7 +324,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_hash_map(self) -> bool:
-        """Return whether the task looks up the key of a HashMap, as REST does."""
+        """Return whether the task looks up the key that REST makes of its identity."""
         return self.keys is None or (self.keys.own is None and not self.keys.unsure)
 
     @property

@@ -172,6 +172,24 @@ def test_a_whole_float_is_canonical_as_java_writes_it_and_another_partition_than
         assert not decode_key(b'["c",{"partition":' + text + b"}]").canonical
 
 
+@pytest.mark.parametrize("text", ["0.5", "-0.0", "12.25", "1.0E7", "1.5E-10", "-9.75E300"])
+def test_a_float_as_java_writes_it_is_a_key_that_a_worker_may_have_written(text):
+    assert decode_key(f'["c",{{"partition":{text}}}]'.encode()).is_spelling
+
+
+@pytest.mark.parametrize("text", ["1.00", "1e0", "1E0", "1.0e7", "15.0E9", "0.50", "1.0E+7"])
+def test_a_float_as_no_java_writes_it_is_no_key_that_a_task_looks_up(text):
+    assert not decode_key(f'["c",{{"partition":{text}}}]'.encode()).is_spelling
+
+
+def test_of_fields_that_share_a_bucket_the_order_does_not_follow_from_the_identity():
+    sorted_key = decode_key(b'["c",{"db":"a","table":"b"}]')
+    other_key = decode_key(b'["c",{"table":"b","db":"a"}]')
+    assert sorted_key.identity == other_key.identity
+    assert (sorted_key.canonical, sorted_key.ordered) == (True, False)
+    assert (other_key.canonical, other_key.ordered) == (True, True)
+
+
 def test_an_empty_partition_map_is_a_source_partition():
     key = decode_key(b'["c",{}]')
     assert (key.identity, key.label, key.canonical) == ("{}", "", True)

@@ -18,6 +18,10 @@ import msgspec
 from offsetwatch.model.offsets import Scalar
 
 _MASK = 0xFFFFFFFF
+# Double.toString and Float.toString. No worker writes `1.00` or `1e0`.
+_JAVA_FLOAT = re.compile(
+    r"-?(?:(?:0|[1-9][0-9]{0,6})\.(?:0|[0-9]*[1-9])|[1-9]\.(?:0|[0-9]*[1-9])E-?[1-9][0-9]{0,2})"
+)
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")  # printable ASCII without quote and backslash
 _SHORT_ESCAPES = {
     '"': '\\"',
@@ -56,6 +60,14 @@ def compute_hash_map_order(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(names, key=bucket))  # a stable sort keeps insertion order inside a bucket
 
 
+def has_several_hash_map_orders(names: tuple[str, ...]) -> bool:
+    """Check whether a HashMap of these names has another order if it is filled in sorted order.
+
+    It does where names share a bucket, like `db` and `table`.
+    """
+    return compute_hash_map_order(names) != compute_hash_map_order(tuple(sorted(names)))
+
+
 def format_json_string(text: str) -> str:
     r"""Return a JSON string as Jackson writes it.
 
@@ -92,9 +104,9 @@ class _JavaFloat(str):
 def format_json_scalar(value: Scalar) -> str | None:
     """Return a primitive as Jackson writes it.
 
-    None for an integer of more than 64 bits, which Connect wraps as it reads it, and for a float
-    whose Java text is uncertain: Double.toString changed with Java 19 (JDK-4511638). Whole numbers
-    below ten million read `7.0` before and after.
+    None for an integer of more than 64 bits, which Connect wraps as it reads it, for a float whose
+    Java text is uncertain, and for one that is written as Java never writes it. Double.toString
+    changed with Java 19 (JDK-4511638). Whole numbers below ten million read `7.0` before and after.
     """
     match value:
         case None:
@@ -104,7 +116,7 @@ def format_json_scalar(value: Scalar) -> str | None:
         case int():
             return str(value) if -(2**63) <= value < 2**63 else None
         case _JavaFloat():
-            return str(value)
+            return str(value) if _JAVA_FLOAT.fullmatch(value) else None
         case str():
             return format_json_string(value)
         case float():

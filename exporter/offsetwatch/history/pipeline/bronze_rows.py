@@ -199,7 +199,7 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
     mirror: tuple[object, ...] = (None, None, None)
     if key.mirror is not None:
         mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
-    form = "ordered" if key.ordered else key.form.value
+    form = "ordered" if key.ordered and not key.canonical else key.form.value
     return (key.connector, key.identity, is_lookup_key(key, ""), key.dialect, *mirror, form)
 
 

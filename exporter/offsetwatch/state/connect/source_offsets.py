@@ -83,7 +83,8 @@ class _Partition(msgspec.Struct, gc=False):
     """State of one source partition.
 
     log_offset  -1 if the topic holds no record of it that counts
-    own_key     the raw key that moves it; None: the one of a HashMap
+    own_key     the raw key that moves it; None: the one of a HashMap that was filled in the order
+                of the identity
     variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
                 frozenset takes no memory
     several     which raw key is in use, where a worker may write several
@@ -323,7 +324,7 @@ class SourceBook:
 
     def _is_alone(self, partition: _Partition, record: SourceRecord) -> bool:
         """Return whether the partition has no other raw key that a task may look up."""
-        own_key = None if record.key.canonical else record.raw_key
+        own_key = record.raw_key if record.key.ordered else None
         if own_key is not None and record.key.mirror is not None:
             return False  # whether a task may look it up depends on the connector's class
         spellings = self._spellings.get(partition.key.connector)
@@ -401,7 +402,7 @@ class SourceBook:
             newest = spelling.position
             advanced = _format_offset(position) != _format_offset(spelling.value)
             partition.advanced_at = newest.at if advanced else partition.advanced_at
-            partition.own_key = None if spelling.key.canonical else spelling.raw_key
+            partition.own_key = spelling.raw_key if spelling.key.ordered else None
             position = spelling.value
             self._set(partition, position)
         if newest is None:  # no key of it is one that a task looks up
@@ -486,17 +487,19 @@ class SourceBook:
         """Record the offset that REST would show, if the connector is watched."""
         texts = self._watched.get(partition.key.connector)
         if texts is not None:
-            texts.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
+            texts.setdefault(partition.key.identity, set()).update(self._rest_texts(partition))
 
-    def _rest_text(self, partition: _Partition) -> str | None:
-        """Return the offset that REST shows: that of the HashMap key, whatever the task uses."""
+    def _rest_texts(self, partition: _Partition) -> tuple[str | None, ...]:
+        """Return the offsets that REST may show: those of HashMap keys, whatever the task uses.
+
+        Of several such keys (has_several_hash_map_orders) it shows any one.
+        """
         if partition.several is not None:
             spellings = self._spellings[partition.key.connector]
             written = spellings.spellings(partition.key.identity)
-            return next(
-                (_format_offset(spelling.value) for spelling in written if spelling.by_rest), None
-            )
-        return _format_offset(partition.offset) if partition.own_key is None else None
+            texts = [_format_offset(spelling.value) for spelling in written if spelling.by_rest]
+            return tuple(texts) or (None,)
+        return (_format_offset(partition.offset) if _is_hash_map_key(partition.own_key) else None,)
 
     def _set(self, partition: _Partition, offset: SourceOffset | None) -> None:
         before = partition.offset
@@ -579,7 +582,7 @@ class SourceBook:
         partition = self._find(connector, identity)
         if partition is None and (_DROP_REASON in self.dropped or not self._budget.admits(0)):
             return True  # it may be one of those that the bound cut: nothing is known of it
-        if text == self.offset_text(connector, identity):
+        if text in ((None,) if partition is None else self._rest_texts(partition)):
             return True
         if partition is not None and partition.rivals:
             return True  # it may be any of them
@@ -588,7 +591,7 @@ class SourceBook:
     def offset_text(self, connector: str, identity: str) -> str | None:
         """Return the newest effective offset of a source partition, as compared with REST's."""
         partition = self._find(connector, identity)
-        return None if partition is None else self._rest_text(partition)
+        return None if partition is None else self._rest_texts(partition)[0]
 
     def committing(self, since: float) -> frozenset[str]:
         """Return the connectors with a commit read live since `since`, by our clock."""
@@ -797,6 +800,11 @@ def _find_raw_key(partition: _Partition) -> bytes:
     raw_key = partition.own_key or build_connect_key_from_json(key.connector, key.identity)
     assert raw_key is not None
     return raw_key
+
+
+def _is_hash_map_key(own_key: bytes | None) -> bool:
+    key = None if own_key is None else decode_key(own_key)
+    return own_key is None or (isinstance(key, SourceKey) and key.canonical)
 
 
 def _format_offset(offset: SourceOffset | None) -> str | None:

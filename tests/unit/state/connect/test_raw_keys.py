@@ -418,6 +418,33 @@ def test_what_rest_cannot_reach_is_no_hash_map():
     assert commit(world, AS_REST, 9).is_hash_map
 
 
+TABLE_FIRST = b'["files",{"table":"orders","db":"shop"}]'
+DB_FIRST = b'["files",{"db":"shop","table":"orders"}]'
+
+
+def test_hash_maps_that_were_filled_in_another_order_are_other_keys():
+    """`db` and `table` share a bucket, so a PATCH with its fields in another order misses."""
+    world = files()
+    view = commit(world, TABLE_FIRST, 79, 80)
+    assert (view.raw_key, view.is_hash_map) == (TABLE_FIRST, False)
+    view = commit(world, DB_FIRST, 5)
+    assert (view.offset, {raw_key for raw_key, _ in view.unsure}) == (None, {DB_FIRST, TABLE_FIRST})
+    view = commit(world, TABLE_FIRST, 81)
+    assert (view.offset.text, view.raw_key, view.strays) == ('{"position":81}', TABLE_FIRST, 1)
+
+
+@pytest.mark.parametrize("told", ['{"position":5}', '{"position":81}'])
+def test_of_two_hash_map_keys_rest_shows_either_and_does_not_disagree(told):
+    world = files()
+    commit(world, TABLE_FIRST, 79, 80)
+    world.rest_offsets("files", {'{"db":"shop","table":"orders"}': '{"position":80}'})
+    assert count_differences(world) == 0
+    commit(world, DB_FIRST, 5)
+    commit(world, TABLE_FIRST, 81)
+    world.rest_offsets("files", {'{"db":"shop","table":"orders"}': told})
+    assert count_differences(world) == 0
+
+
 # --- over a restart ------------------------------------------------------------------------------
 
 
