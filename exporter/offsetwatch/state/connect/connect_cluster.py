@@ -315,7 +315,7 @@ class ConnectClusterState:
             book.freeze(frozen)
         if read.topic == self._status():
             records = read.listing_records()
-            self._histories.apply(records, whole=read.whole)
+            self._histories.apply(records, now, whole=read.whole)
             self._histories.hide(frozen)
             checkpoints = {name for name, _ in self._checkpoint_tasks}
             if any(

@@ -35,7 +35,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.clock_skew import has_timestamp, is_later
 from offsetwatch.state.connect.raw_keys import (
     FieldOrder,
     KeySpellings,
@@ -385,7 +385,11 @@ class SourceBook:
             partition.resets += record.offset is None and known is not None
             if after.position is not None:
                 partition.advances += _format_offset(known) != after.position.text
-                self._committed[record.key.connector] = (record.at, read_at)
+                self._note_commit(record, read_at)
+
+    def _note_commit(self, record: SourceRecord, read_at: float) -> None:
+        committed_at = record.at if has_timestamp(record.at) else read_at
+        self._committed[record.key.connector] = (committed_at, read_at)
 
     def _settle(self, partition: _Partition) -> None:
         """Set the offset to that of the raw key in use; to None if that is not known."""
@@ -440,7 +444,7 @@ class SourceBook:
                 order = compare_offsets(self._dialect(partition.key), before, offset)
                 partition.rewinds += order is _ORDER_BEHIND
             if offset is not None:
-                self._committed[record.key.connector] = (record.at, read_at)
+                self._note_commit(record, read_at)
         # Read again, an unchanged record has nothing new to say of when it last changed: by then
         # the topic may have been compacted, and tells less than we know.
         again = partition.committed_at == record.at and not changed
@@ -680,8 +684,8 @@ class SourceBook:
             poisoned=broken,
             kafka_partition=partition.kafka_partition if logged else None,
             log_offset=partition.log_offset if logged else None,
-            committed_at=None if offset is None else partition.committed_at,
-            advanced_at=None if offset is None else partition.advanced_at,
+            committed_at=None if offset is None else _drop_missing_time(partition.committed_at),
+            advanced_at=None if offset is None else _drop_missing_time(partition.advanced_at),
             read_at=partition.read_at,
             commits=partition.commits,
             advances=partition.advances,
@@ -691,6 +695,10 @@ class SourceBook:
             keys=_build_keys_view(partition),
         )
         return view
+
+
+def _drop_missing_time(moment: float | None) -> float | None:
+    return moment if moment is not None and has_timestamp(moment) else None
 
 
 def _has_several_logs(partition: _Partition, record: SourceRecord) -> bool:

@@ -19,7 +19,7 @@ from offsetwatch.model.connectors import (
     TaskStatus,
 )
 from offsetwatch.model.observations import ListingRecord
-from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.clock_skew import SKEW_S_MAX, has_timestamp
 
 UNASSIGNED_STATE: Final = "unassigned"
 CHANGES_MAX: Final = 32  # ten failures with the restart between them: no guard counts further
@@ -76,8 +76,11 @@ class ConnectorStateHistories:
         position = self._partitions.get((connector, None))
         return bool(self._hidden) and (position is None or position in self._hidden)
 
-    def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
-        """Apply records in topic order; `whole`: all other histories are forgotten."""
+    def apply(self, records: tuple[ListingRecord, ...], read_at: float, *, whole: bool) -> None:
+        """Apply records in topic order, read at `read_at`; `whole`: forget all other histories.
+
+        A live record without a timestamp was written when it was read.
+        """
         read: set[_HistoryKey] = set()
         for record in records:
             match record.says:
@@ -88,7 +91,8 @@ class ConnectorStateHistories:
                 case _:
                     continue
             read.add(key)
-            self._note(key, condition, record.at)
+            is_timed = has_timestamp(record.at) or not record.live
+            self._note(key, condition, record.at if is_timed else read_at)
             if key in self._changes:
                 self._partitions[key] = record.partition
         if whole:

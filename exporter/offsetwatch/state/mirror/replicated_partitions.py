@@ -18,6 +18,7 @@ from typing import Final
 from offsetwatch.model.observations import Follower, LogBounds
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import ConnectorFlowKey, MirrorFlow, TopicPartition
+from offsetwatch.state.clock_skew import has_timestamp
 from offsetwatch.state.loss.accounting import LossAccounting, LossCounts
 from offsetwatch.state.mirror.lag import (
     UNDATED,
@@ -333,6 +334,7 @@ class LogEndsBook:
                 lateness = ages.compute_lateness(flow.upstream or "", position.where, unread)
         committed = position.committed
         from_rest = committed is not None and committed.at == UNDATED
+        is_timed = committed is not None and not from_rest and has_timestamp(committed.at)
         return MirrorPartitionView(
             connect_cluster=flow.connect_cluster,
             connector=flow.connector,
@@ -341,7 +343,7 @@ class LogEndsBook:
             topic=position.partition.topic,
             partition=position.partition.partition,
             committed=None if committed is None else committed.offset,
-            committed_at=None if committed is None or from_rest else committed.at,
+            committed_at=committed.at if committed is not None and is_timed else None,
             synced=None if position.synced is None else position.synced.offset,
             # A first commit since the asking waits for the next answer, like any advance.
             replicated=position.replicated if bounds is None or replicated is not None else None,

@@ -80,6 +80,13 @@ def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s)
     assert "half_reset" in play.names()
 
 
+def test_a_sync_without_a_timestamp_is_not_older_than_a_commit():
+    play = stopped(0)
+    play.world.tail(sync(150, at=-0.001), topic=SYNCS)
+    play.run(4)
+    assert "half_reset" not in play.names()
+
+
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_s):
     play = stopped(0)

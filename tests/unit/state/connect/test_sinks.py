@@ -243,6 +243,15 @@ def test_what_it_commits_after_an_assignment_was_read_is_shown_until_it_is_read_
     assert world.mirrored(partition=0) is None
 
 
+def test_a_commit_without_a_timestamp_after_an_assignment_was_read_is_shown():
+    world = mirrors()
+    world.assigned(1)
+    world.now += 5
+    world.commit("mm2", orders(0), {"offset": 6}, at=-0.001)
+    view = world.mirrored(partition=0)
+    assert (view.committed, view.committed_at) == (6, None)
+
+
 def test_an_assigned_partition_without_a_commit_has_its_whole_log_before_it():
     world = mirrors()
     world.assigned(0)

@@ -549,6 +549,16 @@ def test_of_two_kafka_partitions_what_is_read_live_is_newer_by_any_clock(skew_s)
     assert only(book).offset.number("position") == 9
 
 
+def test_of_two_kafka_partitions_what_is_read_live_without_a_timestamp_is_newer():
+    book = book_of(at(0, 7), at(5, 8, kafka_partition=1, at=-0.001))
+    view = only(book)
+    assert view.offset.number("position") == 8
+    assert (view.committed_at, view.advanced_at) == (None, None)
+    assert book.committed_at("files") == NOW
+    book.apply((at(1, 9),), NOW)
+    assert only(book).offset.number("position") == 9
+
+
 @pytest.mark.parametrize("skew_s", [-600.0, -1.0, 0.0, 600.0])
 def test_of_two_kafka_partitions_that_were_there_before_nothing_reports_the_newer(skew_s):
     book = SourceBook("lab", 10)

@@ -251,7 +251,7 @@ def test_only_histories_in_a_partition_that_cannot_be_read_are_unknown():
 
 def test_a_connector_may_have_a_status_where_that_cannot_be_read():
     known = ConnectorStateHistories("lab")
-    known.apply((ListingRecord(connector("running"), partition=3),), whole=True)
+    known.apply((ListingRecord(connector("running"), partition=3),), 0.0, whole=True)
     assert not known.may_hide("files")
     assert not known.may_hide("never read")
     known.hide(frozenset({4}))
@@ -276,8 +276,18 @@ def heard(
     known: ConnectorStateHistories, *says: StatusRecord, whole: bool = False, moment: float = 0.0
 ) -> list[list[str]]:
     """The states of each, after these records."""
-    known.apply(tuple(ListingRecord(record, at=moment) for record in says), whole=whole)
+    known.apply(tuple(ListingRecord(record, at=moment) for record in says), 0.0, whole=whole)
     return [[change.state for change in view.changes] for view in known.views()]
+
+
+def test_a_status_without_a_timestamp_is_of_the_time_when_it_was_read():
+    known = ConnectorStateHistories("lab")
+    for moment in (1000.0, 1060.0):
+        status = ListingRecord(connector("failed"), at=-0.001, live=True)
+        known.apply((status,), moment, whole=False)
+        known.apply((replace(status, says=connector("running")),), moment + 1, whole=False)
+    (view,) = known.views()
+    assert [change.at for change in view.changes] == [1000.0, 1001.0, 1060.0, 1061.0]
 
 
 LATE = task("unassigned", generation=1)

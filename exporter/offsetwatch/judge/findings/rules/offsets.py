@@ -21,7 +21,7 @@ from offsetwatch.model.findings import (
 )
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow
-from offsetwatch.state.clock_skew import SKEW_S_MAX
+from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE, SHARED
 from offsetwatch.state.snapshot import SourcePartitionView, SyncView, TopicProblem
 from offsetwatch.state.snapshot_index import ConnectorKey
@@ -98,7 +98,7 @@ def _find_retained_syncs(
             and view.committed is not None
             and view.committed_at is not None
             and sync.upstream_offset > view.committed
-            and (view.sync_outdated or sync.at + interval_s + SKEW_S_MAX < view.committed_at)
+            and (view.sync_outdated or is_later(view.committed_at - interval_s, sync.at))
         ):
             partition = f"{view.topic}-{view.partition}"
             yield partition, _build_half_reset_evidence(partition, view.committed, sync)
