@@ -135,6 +135,9 @@ def build_case(
 def _find_distance_ahead(subject: JudgedPartition) -> int:
     if subject.end is not None:
         return subject.end.ahead
+    if subject.read is not None:
+        committed, log_end = subject.read.committed, subject.read.log_end
+        return 0 if committed is None or log_end is None else max(0, committed - log_end)
     return 0 if subject.mirror is None else subject.mirror.ahead or 0
 
 
@@ -243,7 +246,8 @@ def _inspect_second_signal(
         had_end = subject.window is not None and subject.window.end is not None
         if subject.read.log_end is None and had_end:
             return NO_LOG_END, True, True
-        if subject.read.log_end is not None and subject.read.lag is None:
+        is_placed = subject.read.lag is not None or _find_distance_ahead(subject) > 0
+        if subject.read.log_end is not None and not is_placed:
             return NO_POSITION, True, True
         return None, subject.read.log_end is not None, True
     flow = visibility.flows.get(connector)

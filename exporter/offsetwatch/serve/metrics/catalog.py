@@ -251,7 +251,8 @@ CATALOG: tuple[MetricSpec, ...] = (
         "sink_lag_records",
         (*CONNECTOR, "topic", "partition"),
         "Records that the sink connector has not committed: log end - the committed offset of its "
-        "consumer group (which names the next record).",
+        "consumer group (which names the next record). Absent where that offset is beyond the log "
+        "end.",
     ),
     SINK_LAG_SECONDS := gauge(
         "sink_lag_seconds",

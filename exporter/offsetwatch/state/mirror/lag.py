@@ -71,9 +71,13 @@ def compute_lag_seconds(
     return None if behind_since is None else max(0.0, now - behind_since)
 
 
-def compute_sink_lag(committed: int, log_end: int) -> int:
-    """Return the number of records after a sink's committed offset, which names the next record."""
-    return max(0, log_end - committed)
+def compute_sink_lag(committed: int, log_end: int) -> int | None:
+    """Return the number of records after a sink's committed offset, which names the next record.
+
+    None for an offset beyond the log end: the topic was recreated, or its log was truncated, and
+    how much of it the sink has read is not known.
+    """
+    return log_end - committed if committed <= log_end else None
 
 
 # How many log ends are retained, and how much older each may be than the next: so many reach back

@@ -239,9 +239,21 @@ def test_how_far_a_position_lies_beyond_the_end_is_reported_of_mirrored_partitio
     case = build_verdict_case(mirror=copied(9, ahead=ahead))
     assert case is not None
     assert (case.ahead, case.headed, case.copied) == (report, True, True)
-    sink = build_verdict_case()
-    assert sink is not None
-    assert sink.ahead == 0
+
+
+def test_nothing_is_known_to_be_done_by_a_sink_whose_position_is_beyond_the_log_end():
+    partition = JudgedPartition(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
+    partition.number = 1
+    partition.read = SinkPartitionView("lab", "out", "orders", 0, 1000, 100, None, 0)
+    visibility = InputVisibility(EMPTY_SNAPSHOT)
+    case: VerdictCase | None = None
+    for w in range(0, 301, 30):
+        case = build_case(partition, JudgedConnector(), visibility, SETTINGS, number=1, w=w, at=w)
+    assert case is not None
+    decision = decide_verdict(case)
+    assert decision is not None
+    assert (decision.verdict, case.ahead) == (Verdict.UNKNOWN, 900)
+    assert decision.reason == "its position lies 900 records beyond the log end"
 
 
 @pytest.mark.parametrize(("why", "slow"), [(None, True), ("task 1 has failed", False)])

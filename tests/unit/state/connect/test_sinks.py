@@ -130,8 +130,10 @@ def test_a_sink_at_the_end_is_caught_up_and_one_beyond_it_is_nothing_that_we_kno
     world = sinking()
     world.sinks(offset(committed=100))
     assert read_lag(world) == (True, None, None)
+    assert world.sunk()[0].lag == 0
     world.sinks(offset(committed=101))
     assert read_lag(world) == (None, None, None)
+    assert world.sunk()[0].lag is None
 
 
 def test_a_sink_that_rests_behind_a_marker_is_caught_up_although_it_lags_by_one():

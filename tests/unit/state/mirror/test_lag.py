@@ -44,8 +44,8 @@ def test_a_sink_stores_the_next_record_so_its_end_is_no_lag(committed, log_end, 
     assert compute_sink_lag(committed, log_end) == expected
 
 
-def test_a_sink_beyond_the_end_has_no_negative_lag():
-    assert compute_sink_lag(101, 100) == 0
+def test_the_lag_of_a_sink_beyond_the_end_is_unknown():
+    assert compute_sink_lag(101, 100) is None
 
 
 def test_the_age_of_the_oldest_that_waits_is_nothing_where_nothing_does():
