@@ -469,7 +469,13 @@ def test_an_answer_of_connect_is_decoded_or_undecodable_and_never_an_error(body)
     assert isinstance(decode_assignment(body), frozenset | Undecodable)
 
 
-@given(st.lists(st.fixed_dictionaries({"partition": JSON, "offset": JSON}), max_size=3))
+@given(
+    st.lists(
+        st.fixed_dictionaries({"partition": JSON, "offset": JSON}),
+        max_size=3,
+        unique_by=lambda entry: json.dumps(entry["partition"], sort_keys=True),
+    )
+)
 def test_offsets_of_any_shape_are_decoded(entries):
     offsets = decode_offsets(json.dumps({"offsets": entries}).encode())
     assert isinstance(offsets, tuple)

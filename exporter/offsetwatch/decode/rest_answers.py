@@ -154,30 +154,33 @@ def decode_readable_offsets(
 ) -> tuple[tuple[tuple[str, str | None], ...], int] | Undecodable:
     """Decode the answer to `GET /connectors/{c}/offsets`, without unreadable entries.
 
-    Also return how many entries of another shape were left out. An entry without an offset has
-    null: some servers leave out nulls.
+    Also return how many entries were left out: those of another shape, and those of one source
+    partition with different offsets. An entry without an offset has null: some servers leave out
+    nulls.
     """
     answer = decode_strict(body, _Offsets)
     if answer is None:
         return Undecodable("offsets_shape")
     entries = answer.offsets
-    pairs: list[tuple[str, str | None]] = []
+    pairs: dict[str, str | None] = {}
+    contradictory: set[str] = set()
+    unread = 0
     for raw in entries:  # one after the other, as of connectors
         text = bytes(raw)
         entry = decode_strict(text, Any)
         # Half a character was replaced: the offset of another source partition, or another offset.
         if not isinstance(entry, dict) or "partition" not in entry or REPLACEMENT_ESCAPE in text:
+            unread += 1
             continue
-        offset = entry.get("offset")
-        pairs.append(
-            (
-                encode_sorted(entry["partition"]).decode(),
-                None if offset is None else encode_sorted(offset).decode(),
-            )
-        )
+        identity, offset = encode_sorted(entry["partition"]).decode(), entry.get("offset")
+        offset_text = None if offset is None else encode_sorted(offset).decode()
+        if pairs.setdefault(identity, offset_text) != offset_text:
+            contradictory.add(identity)
+    for identity in contradictory:
+        del pairs[identity]
     if entries and not pairs:
         return Undecodable("offsets_entry_shape")
-    return tuple(pairs), len(entries) - len(pairs)
+    return tuple(pairs.items()), unread + len(contradictory)
 
 
 def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:

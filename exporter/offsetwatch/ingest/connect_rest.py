@@ -372,7 +372,7 @@ def parse_readable_offsets(
     """
     request = f"GET offsets of {connector}"
     pairs, unread = _require_decoded(connect_cluster, request, decode_readable_offsets(body))
-    why = f"{request}: entries of another shape: {unread}"
+    why = f"{request}: entries of another shape, or that contradict another: {unread}"
     return pairs, MalformedResponse(connect_cluster, why) if unread else None
 
 

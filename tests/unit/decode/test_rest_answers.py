@@ -143,6 +143,16 @@ def test_an_entry_of_another_shape_takes_no_other_offset_with_it(odd):
     assert decode_offsets(body) == Undecodable("offsets_entry_shape")
 
 
+def test_of_entries_of_one_source_partition_only_those_that_agree_count():
+    once, other = '{"partition":{"a":1},"offset":{"b":2}}', '{"partition":{"a":2},"offset":{}}'
+    again = '{"partition":{"a":1},"offset":{"b":3}}'
+    body = f'{{"offsets":[{once},{other},{once}]}}'.encode()
+    assert decode_offsets(body) == (('{"a":1}', '{"b":2}'), ('{"a":2}', "{}"))
+    body = f'{{"offsets":[{once},{other},{again}]}}'.encode()
+    assert decode_readable_offsets(body) == ((('{"a":2}', "{}"),), 1)
+    assert decode_offsets(body) == Undecodable("offsets_entry_shape")
+
+
 def test_an_offset_of_which_half_a_character_was_replaced_is_not_reported():
     """Under another source partition, or as another offset, it would be written back."""
     plain = rb'{"partition":{"a":1},"offset":{"b":"\ud83d\ude00"}}'

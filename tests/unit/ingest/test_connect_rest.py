@@ -84,7 +84,7 @@ def test_an_entry_that_cannot_be_read_is_reported_and_the_others_are_taken():
     assert (len(polled.offsets), polled.whole) == (1, False)
     assert isinstance(succeeded, InputSucceeded)
     assert (failed.reason, failed.partial) == ("malformed", True)
-    assert "entries of another shape: 1" in failed.detail
+    assert "of another shape, or that contradict another: 1" in failed.detail
 
 
 def test_each_is_requested_once_an_interval():

@@ -75,20 +75,26 @@ class Sinks:
         return all(offset.connector != group.connector for offset in read)
 
     def polled(self, polled: OffsetsPolled) -> None:
-        """Apply offsets polled over REST, without log ends. Entries of another shape are no use."""
+        """Apply offsets polled over REST, without log ends.
+
+        Entries of another shape are no use, nor are different offsets of one partition.
+        """
         key = (polled.connect_cluster, polled.connector)
         if all(
             (connector.connect_cluster, connector.connector) != key for connector in self.by_rest
         ):
             return  # a source, or its group is read meanwhile
-        groups = []
+        offsets: dict[TopicPartition, set[int]] = {}
         for identity, text in polled.offsets:
             consumed = parse_consumed_partition(identity, text)
             if consumed is not None:
                 topic, partition, committed = consumed
-                groups.append(SinkOffset(polled.connector, topic, partition, committed, None))
-        groups.sort(key=lambda offset: (offset.topic, offset.partition))
-        self._polled[key] = tuple(groups)
+                offsets.setdefault(TopicPartition(topic, partition), set()).add(committed)
+        self._polled[key] = tuple(
+            SinkOffset(polled.connector, *partition, committed.pop(), None)
+            for partition, committed in sorted(offsets.items())
+            if len(committed) == 1
+        )
 
     def read(self, offsets: SinkOffsetsRead, now: float) -> None:
         """Apply committed offsets of groups, and the log ends that were read after them."""

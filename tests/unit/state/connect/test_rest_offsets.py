@@ -333,6 +333,15 @@ def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_reports(aw
     assert away.snapshot().sink_partitions == ()
 
 
+def test_of_a_sink_partition_that_is_listed_twice_only_one_offset_counts_if_it_is_the_same(away):
+    first = {"kafka_topic": "orders", "kafka_partition": 0}
+    again = first | {"cluster": "west"}
+    away.polled("lake", (first, {"kafka_offset": 5}), (again, {"kafka_offset": 5}))
+    assert [view.committed for view in away.snapshot().sink_partitions] == [5]
+    away.polled("lake", (first, {"kafka_offset": 5}), (again, {"kafka_offset": 6}))
+    assert away.snapshot().sink_partitions == ()
+
+
 def test_a_sink_whose_group_is_denied_is_left_to_rest_until_it_can_be_read():
     world = World()
     world.listed(sink("lake"), sink("seen"))
