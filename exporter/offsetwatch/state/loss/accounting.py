@@ -39,6 +39,7 @@ deletes from a new topic before MM2 shows its position in it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -85,6 +86,14 @@ class PartitionRates:
         self.anchor = self.middle = None
         self.best = self.best_before = 0.0
         self.jumps = ()
+
+    def leave_out(self, seconds: float) -> None:
+        """Have seconds that nobody observed count for no rate."""
+        self.anchor, self.middle = (
+            None if sample is None else (sample[0] + seconds, *sample[1:])
+            for sample in (self.anchor, self.middle)
+        )
+        self.jumps = tuple((moment + seconds, start) for moment, start in self.jumps)
 
     def start_moved(self, start: int, now: float) -> None:
         """Record that the log start has moved to `start` since the last inspection."""
@@ -246,6 +255,18 @@ class PartitionLossAccount:
     def fallen(self, inspection: PartitionInspection) -> bool:
         """Return whether the log end fell below the position."""
         return inspection.position >= inspection.end and inspection.end < self.end
+
+    def leave_out(self, seconds: float) -> None:
+        """Have seconds that nobody observed count for nothing that is waited for.
+
+        They are negative if the clock was set back.
+        """
+        self.moved_at += min(0.0, seconds)
+        self.rates.leave_out(seconds)
+        if self.doubt_since is not None:
+            self.doubt_since += seconds
+        if self.jump is not None:
+            self.jump.since += seconds
 
     def position_gone(self) -> None:
         """Apply a reset of the offset: MM2 begins again, by default at the log start."""
@@ -460,6 +481,7 @@ class PartitionLossAccount:
             )
 
 
+GAPS_MAX: Final = 8  # times between inspections, of several clusters in turns
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
 SAVE_INTERVAL_MAX_S: Final = 3600.0  # at least, also where nothing happens
@@ -539,11 +561,13 @@ class LossAccounting:
         self._doing: dict[ConnectorFlowKey, ConnectorActivity] = {}
         self._time_passed = False  # did time alone pass somewhere since the last save?
         self._inspected_at = self._changed_at = 0.0
+        self._gaps: deque[float] = deque(maxlen=GAPS_MAX)
 
     # --- taking in -------------------------------------------------------------------------------
 
     def inspect(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
         """Apply one inspection. Return the partitions whose syncs so far are no longer needed."""
+        self._observe_time(inspection.now)
         quiet, runs = self._activity(inspection)
         topics = self.flows.setdefault(inspection.flow.connector_flow_key, {})
         inspected = set()
@@ -582,6 +606,25 @@ class LossAccounting:
         if self.changed:
             self._changed_at, self._time_passed = inspection.now, False
         return frozenset(inspected)
+
+    def _observe_time(self, now: float) -> None:
+        """Leave out time that no inspection observed, as when the clock was set.
+
+        A commit that is waited for needs time to come and to be read. Between two inspections no
+        more time counts than between the last few; more and more if they become rarer.
+        """
+        passed = now - self._inspected_at
+        if not self._inspected_at or not passed:
+            return
+        longest = max(self._gaps, default=passed)
+        counted = max(0.0, min(passed, longest))
+        if passed > 0:
+            self._gaps.append(min(passed, 2 * longest))
+        if counted != passed:
+            for topics in self.flows.values():
+                for topic in topics.values():
+                    for account in topic.accounts.values():
+                        account.leave_out(passed - counted)
 
     def _rests(
         self, inspection: FlowInspection, where: TopicPartition, topic_account: TopicLossAccount

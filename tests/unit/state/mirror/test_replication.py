@@ -191,3 +191,48 @@ def test_an_offset_that_is_patched_back_is_followed_whatever_the_clocks_of_its_w
     world.ends(1_000_001)
     view = world.mirrored()
     assert (view.replicated, view.lag) == (0, 1_000_000)
+
+
+# --- clocks that are set -------------------------------------------------------------------------
+
+
+def purged(start: int) -> dict[TopicPartition, LogBounds]:
+    return {TopicPartition("orders", 0): LogBounds(start, 100, 100)}
+
+
+def copying_without_syncs() -> World:
+    """mm2 has committed 49 of 100, and retention takes the first 80 in the middle of a flush."""
+    world = mirrors(mirror(syncs_topic=None))
+    world.assigned(0)
+    for offset in (9, 49):
+        world.commit("mm2", orders(), {"offset": offset})
+        for _ in range(4):
+            inspect(world, 0)
+    inspect(world, 80)
+    return world
+
+
+def inspect(world: World, start: int, *, step_s: float = 0.0) -> None:
+    world.now += 15 + step_s
+    world.reads_all()
+    world.ends(purged(start), ids={"orders": "a"})
+
+
+@pytest.mark.parametrize("step_s", [600.0, 60.0])
+def test_a_clock_that_is_set_on_ends_no_flush(step_s):
+    world = copying_without_syncs()
+    inspect(world, 80, step_s=step_s)
+    inspect(world, 80)
+    world.commit("mm2", orders(), {"offset": 99})
+    inspect(world, 80)
+    assert dict(world.mirrored().lost)["retention"] == 0
+
+
+@pytest.mark.parametrize("step_s", [600.0, 0.0, -600.0])
+def test_what_is_lost_is_counted_a_flush_later_whatever_the_clock_is_set_to(step_s):
+    world = copying_without_syncs()
+    inspect(world, 80, step_s=step_s)
+    assert dict(world.mirrored().lost)["retention"] == 0
+    for _ in range(5):
+        inspect(world, 80)
+    assert dict(world.mirrored().lost)["retention"] == 30
