@@ -285,8 +285,10 @@ class LogEndsBook:
         if paired is None or bounds is None or position.where not in paired.replicated:
             return None, None
         known, now = paired.replicated[position.where], position.replicated
+        if known is None or now is None:
+            return None, bounds
         # The lower offset: a rewind since the request counts at once.
-        return None if known is None or now is None else min(known, now), bounds
+        return _limit_to_log(position, bounds, min(known, now)), bounds
 
     def is_current(
         self,
@@ -346,7 +348,11 @@ class LogEndsBook:
             committed_at=committed.at if committed is not None and is_timed else None,
             synced=None if position.synced is None else position.synced.offset,
             # A first commit since the asking waits for the next answer, like any advance.
-            replicated=position.replicated if bounds is None or replicated is not None else None,
+            replicated=position.replicated
+            if bounds is None or position.replicated is None
+            else None
+            if replicated is None
+            else _limit_to_log(position, bounds, position.replicated),
             log_start=None if bounds is None else bounds.start,
             log_end=None if bounds is None else bounds.find_end(committed=flow.read_committed),
             lag=None if lag is None else lag.records,
@@ -366,6 +372,16 @@ class LogEndsBook:
             sync_outdated=position.outdated,
             from_rest=from_rest,
         )
+
+
+def _limit_to_log(position: ReplicatedPartition, bounds: LogBounds, replicated: int) -> int:
+    """Return the committed offset in place of a sync beyond the log end, which was read later.
+
+    Such a sync is of another log: of another MirrorMaker's topic, or of this one before it was cut.
+    """
+    committed = position.committed
+    is_foreign = committed is not None and committed.offset < bounds.end <= replicated
+    return committed.offset if committed is not None and is_foreign else replicated
 
 
 def _find_changed_partitions(

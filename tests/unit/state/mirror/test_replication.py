@@ -236,3 +236,23 @@ def test_what_is_lost_is_counted_a_flush_later_whatever_the_clock_is_set_to(step
     for _ in range(5):
         inspect(world, 80)
     assert dict(world.mirrored().lost)["retention"] == 30
+
+
+# --- syncs of another log ------------------------------------------------------------------------
+
+
+def test_a_sync_beyond_the_log_end_is_of_another_log_and_hides_no_lag():
+    world = mirrors()
+    world.commit("mm2", orders(), {"offset": 9})
+    world.ends(100)
+    for offset in (19, 29):
+        world.now += 15
+        world.commit("mm2", orders(), {"offset": offset})
+        world.reads_all()
+    world.synced(89)
+    world.ends(100)
+    assert (world.mirrored().replicated, world.mirrored().lag) == (89, 10)
+    world.synced(5_000)
+    world.ends(100)
+    view = world.mirrored()
+    assert (view.synced, view.replicated, view.lag, view.ahead) == (5_000, 29, 70, 0)
