@@ -119,6 +119,14 @@ class DisturbanceVerbs:
             assert isinstance(item, Mirror)
             item.assigned = item.partitions()
 
+    def do_select(self, report: Any) -> None:
+        """Configure a mirror with other topics; its tasks go on with what they were given."""
+        inputs = only("select", report, "connector", "topics")
+        for item in self._named(inputs["connector"]):
+            assert isinstance(item, Mirror)
+            item.assigned = item.partitions()
+            item.topics = list(inputs["topics"])
+
     def do_refresh(self, names: Any) -> None:
         """Have a mirror take up what there is again."""
         for item in self._named(names):

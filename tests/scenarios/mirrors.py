@@ -147,12 +147,10 @@ class Mirror(Connector):
         return name
 
     def partitions(self) -> list[TopicPartition]:
-        there = partitions_of(self.upstream, self.topics)
-        return (
-            there
-            if self.assigned is None
-            else [partition for partition in self.assigned if partition in there]
-        )
+        if self.assigned is None:
+            return partitions_of(self.upstream, self.topics)
+        there = partitions_of(self.upstream, sorted({at.topic for at in self.assigned}))
+        return [partition for partition in self.assigned if partition in there]
 
     def remote(self, partition: TopicPartition) -> Log:
         """Where it is copied to. MM2 makes the topic of its own name whatever a transform says."""

@@ -24,7 +24,7 @@ from offsetwatch.model.connectors import (
     MirrorSettings,
     SinkSettings,
 )
-from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter, is_provided
+from offsetwatch.model.topology import REGEX_ROUTER, TopicFilter, TopicRouter, is_provided
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 # Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
@@ -77,6 +77,14 @@ _PREFIXES = ("topic.prefix", "database.server.name", "mongodb.name")  # the othe
 _DEFAULT_POLL_MS = 5000  # JdbcSourceConnectorConfig.POLL_INTERVAL_MS_DEFAULT
 _PORT_DIGITS = 5
 _MILLIS_DIGITS = 15
+_FILTER_CLASS = f"{_MIRROR_PACKAGE}DefaultTopicFilter"
+_FILTER_DEFAULTS = {
+    "topics": "",
+    "topics.exclude": r"mm2.*\.internal,.*\.replica,__.*",
+    "topic.filter.class": _FILTER_CLASS,
+    "enabled": "true",
+    "topics.blacklist": "",
+}
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 
 
@@ -246,6 +254,7 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
         internal_separator=internal,
         routers=tuple(_parse_routers(config, written)),
         refresh_s=_parse_refresh_s(config),
+        topic_filter=_parse_topic_filter(config),
     )
 
 
@@ -300,6 +309,25 @@ def _add_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) 
     ):
         return replace(router, conditional=True)
     return replace(router, topics=pattern, negated=negated == "true")
+
+
+def _parse_topic_filter(config: Mapping[str, str]) -> TopicFilter | None:
+    """Return the topics that a configuration names; None without any, or if they are not known.
+
+    They are joined as MirrorUtils.compilePatternList does. The class of a filter may be another
+    one, and `topics.blacklist` is the name of `topics.exclude` in old versions.
+    """
+    settings = tuple(config.get(name, default) for name, default in _FILTER_DEFAULTS.items())
+    topics, exclude, class_name, enabled, old_exclude = settings
+    if (
+        not topics
+        or is_provided(*settings)
+        or class_name != _FILTER_CLASS
+        or enabled.lower() != "true"
+        or old_exclude
+    ):
+        return None
+    return TopicFilter("|".join(values_of(topics)), "|".join(values_of(exclude)))
 
 
 def _parse_refresh_s(config: Mapping[str, str]) -> float | None:

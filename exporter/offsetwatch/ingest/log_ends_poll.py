@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
+from math import inf
 from typing import Final
 
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.kafka.log_bounds import EARLIEST, LATEST
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
-from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
+from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures, match_topics
 from offsetwatch.model.observations import (
     LOG_ENDS,
+    FilteredTopics,
     InputId,
     InputSucceeded,
     LogBounds,
@@ -28,6 +30,7 @@ from offsetwatch.model.observations import (
     LogEndsRequested,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
+from offsetwatch.state.mirror.mm2_names import is_decided_by_filter, may_be_cycle
 from offsetwatch.state.snapshot import MirrorPartitionView, Snapshot
 
 TOPIC_IDS_PER_REQUEST: Final = 500  # at once: an answer describes every partition of each
@@ -37,6 +40,8 @@ TOPIC_IDS_PER_REQUEST: Final = 500  # at once: an answer describes every partiti
 # records of a topic (state/loss/accounting.py) is looked at in its turn, by what is read then.
 TURN_PARTITIONS: Final = 250
 TURNS_MAX: Final = 36
+# A list of all topics is long where there are many, and MM2 itself looks every ten minutes.
+LISTING_S: Final = 60.0
 
 _TopicIdentity = tuple[str | None, int]  # id and number of partitions
 
@@ -90,6 +95,8 @@ class LogEndsPoll:
         self._requested_partitions: _RequestedPartitions | None = None
         self._last: _LogEndsAnswer | None = None
         self._ids: dict[str, _TopicIdentity] = {}  # of each topic, as of its last turn
+        self._filtered: dict[tuple[str, str], FilteredTopics] = {}
+        self._filtered_at = -inf
 
     def poll(self, snapshot: Snapshot) -> None:
         """Poll once.
@@ -112,6 +119,7 @@ class LogEndsPoll:
         known = self._ids
         before = {topic: known[topic] for topic in topics if topic in known}
         refused: dict[TopicPartition, ClientError] = {}
+        filtered = self._filter_topics(snapshot.topology.flows)
         try:
             before |= _read_topic_ids(admin, [topic for topic in topics if topic not in before])
             bounds = self._bounds(requested, topics, refused)
@@ -141,11 +149,39 @@ class LogEndsPoll:
                         if name in after and after[name][0] == key[0]
                     },
                     partitions={name: count for name, (_, count) in now.items()},
+                    filtered=filtered,
                 ),
                 InputSucceeded(input=input_id, at=self._clock.now()),
                 *build_partial_failures(input_id, _name_partitions(refused)),
             )
         )
+
+    def _filter_topics(
+        self, flows: Iterable[MirrorFlow]
+    ) -> Mapping[tuple[str, str], FilteredTopics]:
+        """Return the topics of the cluster by the filters of its flows; none if that fails.
+
+        They are listed once in LISTING_S. The same object if unchanged.
+        """
+        now = self._clock.now()
+        if 0 <= now - self._filtered_at < LISTING_S:
+            return self._filtered
+        filters = {
+            flow.connector_key: flow
+            for flow in flows
+            if flow.upstream == self._admin.name and flow.topic_filter is not None
+        }
+        self._filtered_at, filtered = now, {}
+        with suppress(ClientError):  # log ends do not need them
+            existing = self._admin.topics()[0] if filters else {}
+            filtered = {
+                key: topics
+                for key, flow in filters.items()
+                if (topics := filter_topics(flow, existing)) is not None
+            }
+        if filtered != self._filtered:
+            self._filtered = filtered
+        return self._filtered
 
     def _find_requested(self, snapshot: Snapshot) -> _RequestedPartitions:
         last = self._requested_partitions
@@ -241,6 +277,25 @@ class LogEndsPoll:
             offsets = self._admin.log_offsets(requested, EARLIEST, committed=False, refused=refused)
             for position, start in zip(positions, offsets, strict=True):
                 starts[position] = start
+
+
+def filter_topics(flow: MirrorFlow, existing: Mapping[str, int]) -> FilteredTopics | None:
+    """Return the topics of a cluster by the filter of a flow; None if it cannot be evaluated.
+
+    `existing` has their numbers of partitions.
+    """
+    names = [name for name in existing if is_decided_by_filter(name)]
+    if flow.topic_filter is None:
+        return None
+    chosen = match_topics(flow.topic_filter.topics, names)
+    excluded = match_topics(flow.topic_filter.exclude, names)
+    if chosen is None or excluded is None:
+        return None
+    copied = frozenset(chosen).difference(excluded)
+    return FilteredTopics(
+        selected={name: existing[name] for name in copied if not may_be_cycle(flow, name)},
+        rejected=frozenset(names) - copied,
+    )
 
 
 def _name_partitions(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:

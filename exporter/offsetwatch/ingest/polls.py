@@ -212,7 +212,7 @@ def _find_read_partitions(
     """
     topics: Collection[str] | None = sink.topics
     if sink.topics_regex is not None:
-        topics = _match_topics(sink.topics_regex, existing)
+        topics = match_topics(sink.topics_regex, existing)
     certain = topics is not None
     partitions = [
         TopicPartition(topic, number)
@@ -222,7 +222,7 @@ def _find_read_partitions(
     return partitions, certain
 
 
-def _match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
+def match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
     """Return the topics that match a pattern of java.util.regex.
 
     None if the pattern cannot be evaluated, or takes more than a second: matching is linear in the

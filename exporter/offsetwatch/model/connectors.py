@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import quote
 
-from offsetwatch.model.topology import TopicPartition, TopicRouter
+from offsetwatch.model.topology import TopicFilter, TopicPartition, TopicRouter
 
 STATES = ("running", "paused", "stopped", "failed", "unassigned", "restarting")
 UNKNOWN_STATE = "unknown"  # no state of Connect's: its answer had none, or another shape
@@ -69,6 +69,7 @@ class MirrorSettings:
     routers            transforms that may give copies another name, in the order of use
     refresh_s          how often it looks for new topics and partitions; None: never; infinite if
                        it is not known
+    topic_filter       topics that its configuration selects; None if that is not known
     """
 
     source: str
@@ -85,6 +86,7 @@ class MirrorSettings:
     routers: tuple[TopicRouter, ...] = ()
     refresh_s: float | None = REFRESH_S
     syncs_known: bool = True
+    topic_filter: TopicFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,18 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class FilteredTopics:
+    """Topics of a Kafka cluster by the configuration of a MirrorSourceConnector.
+
+    selected    those that it certainly copies, with their numbers of partitions
+    rejected    those that it certainly does not copy
+    """
+
+    selected: Mapping[str, int]
+    rejected: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class LogEndsRead:
     """Log ends that answer the LogEndsRequested of this number.
 
@@ -73,6 +85,7 @@ class LogEndsRead:
     ids           id that a topic had both before and after its bounds were read, None if the broker
                   gives none; a topic whose id is uncertain is missing. None: no ids were requested
     partitions    number of partitions of each topic, as far as that was read
+    filtered      by Connect cluster and connector, the topics there by its topic filter
     """
 
     kafka: str
@@ -80,6 +93,7 @@ class LogEndsRead:
     bounds: dict[TopicPartition, LogBounds]
     ids: dict[str, str | None] | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
+    filtered: Mapping[tuple[str, str], FilteredTopics] = field(default_factory=dict)
 
 
 # Follower of a partition: Connect cluster, connector, and the partition as it knows it (a sink's

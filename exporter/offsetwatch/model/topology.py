@@ -126,6 +126,17 @@ class TopicRouter:
     negated: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TopicFilter:
+    """Topics that a MirrorSourceConnector is configured to copy (DefaultTopicFilter).
+
+    topics, exclude    patterns of java.util.regex that have to match a whole name; "" matches none
+    """
+
+    topics: str
+    exclude: str
+
+
 # Instead of the routers of a configuration that is too old to tell where copies go.
 UNKNOWN_ROUTER: Final = TopicRouter("unknown")
 
@@ -155,6 +166,7 @@ class MirrorFlow:
                             is every other topic, and `{topic}` in a name the upstream one
     refresh_s               how often it looks for new topics and partitions; None: never; infinite
                             if it is not known
+    topic_filter            topics that its configuration selects; None if that is not known
     """
 
     connect_cluster: str
@@ -172,6 +184,7 @@ class MirrorFlow:
     routers: tuple[TopicRouter, ...] = ()
     copies: tuple[tuple[str, str], ...] = ()
     refresh_s: float | None = 600.0
+    topic_filter: TopicFilter | None = None
 
     @property
     def key(self) -> FlowKey:

@@ -630,11 +630,13 @@ class AssignmentDoubt(NamedTuple):
     partitions   those that it commits, and that no task has
     tasks        how many tasks it has by `GET /connectors/{c}/tasks`, and how many Connect lists;
                  None if these are the same
+    topics       those of its tasks that its configuration does not select
     """
 
     since: float
     partitions: tuple[TopicPartition, ...]
     tasks: tuple[int, int] | None
+    topics: tuple[str, ...] = ()
 
 
 class RestConnector(NamedTuple):

@@ -46,7 +46,7 @@ from offsetwatch.model.connectors import (
     Task,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topology import TopicPartition, TopicRouter, is_provided
+from offsetwatch.model.topology import TopicFilter, TopicPartition, TopicRouter, is_provided
 from tests.changed import replace
 from tests.unit.decode.golden import rest_body
 
@@ -118,6 +118,7 @@ def test_a_real_mirror_source_connector_says_what_it_reads_and_where_its_syncs_g
             syncs_on_source=True,
             read_committed=False,
             refresh_s=5.0,
+            topic_filter=TopicFilter("orders.*", r"mm2.*\.internal|.*\.replica|__.*"),
         )
     }
 

@@ -13,7 +13,9 @@ from offsetwatch.errors import AccessDenied
 from offsetwatch.ingest import log_ends_poll
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.model.observations import InputSucceeded, LogBounds, LogEndsRead
-from offsetwatch.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicFilter, TopicPartition
+from offsetwatch.state.mirror.mm2_names import DEFAULT_POLICY
+from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka
 from tests.unit.ingest.test_polls import CLOCK, snapshot, upstream
 
@@ -86,6 +88,34 @@ def kafka() -> FakeKafka:
 def polled(kafka, monkeypatch) -> Polled:
     monkeypatch.setattr(log_ends_poll, "TURN_PARTITIONS", 1)
     return Polled(kafka)
+
+
+def test_topics_are_filtered_once_a_minute_and_without_a_list_not_at_all(
+    kafka, polled, monkeypatch
+):
+    clock = VirtualClock()
+    poll = LogEndsPoll(polled.admin, polled._put, clock)
+    polled.poll = poll
+    topology = polled.snapshot.topology
+    selects = {"topic_filter": TopicFilter("p.*", ""), "policy": DEFAULT_POLICY}
+    (flow,) = (replace(flow, **selects) for flow in topology.flows)
+    polled.snapshot = replace(polled.snapshot, topology=replace(topology, flows=(flow,)))
+    first = polled.round().filtered
+    assert dict(first[flow.connector_key].selected) == {"paid": 1}
+    assert "orders" in first[flow.connector_key].rejected
+    kafka.create("paid-eu")
+    clock.at += 59.0
+    assert polled.round().filtered is first
+    clock.at += 1.0
+    assert dict(polled.round().filtered[flow.connector_key].selected) == {"paid": 1, "paid-eu": 1}
+
+    def refuse() -> None:
+        raise AccessDenied("west", "no")
+
+    monkeypatch.setattr(polled.admin, "topics", refuse)
+    clock.at += 60.0
+    assert polled.round().filtered == {}
+    assert polled.round().bounds
 
 
 def test_an_answer_that_says_the_same_is_the_very_one(polled):

@@ -25,6 +25,7 @@ from offsetwatch.model.observations import (
     SOURCE_END,
     TAIL,
     ConnectorsListed,
+    FilteredTopics,
     FirstRecord,
     Frozen,
     InputFailed,
@@ -385,6 +386,7 @@ class World:
         kafka: str = "west",
         ids: dict[str, str | None] | None = None,
         partitions: dict[str, int] | None = None,
+        filtered: dict[tuple[str, str], FilteredTopics] | None = None,
     ) -> None:
         """The answer, to a question of now unless `number` names an earlier one. A number as
         `bounds` is the end of orders-0.
@@ -394,7 +396,12 @@ class World:
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
             LogEndsRead(
-                kafka=kafka, number=request, bounds=bounds, ids=ids, partitions=partitions or {}
+                kafka=kafka,
+                number=request,
+                bounds=bounds,
+                ids=ids,
+                partitions=partitions or {},
+                filtered=filtered or {},
             ),
             InputSucceeded(InputId(LOG_ENDS, kafka=kafka), self.now),
         )

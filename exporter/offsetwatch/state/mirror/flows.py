@@ -55,6 +55,7 @@ def build_mirror_flows(
                 internal_separator=settings.internal_separator,
                 routers=settings.routers,
                 refresh_s=settings.refresh_s,
+                topic_filter=settings.topic_filter,
             )
         )
     return tuple(flows)

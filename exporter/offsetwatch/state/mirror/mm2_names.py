@@ -223,6 +223,29 @@ def format_routers(flow: MirrorFlow) -> str:
     return ", ".join(dict.fromkeys(router.class_name for router in flow.routers))
 
 
+def is_decided_by_filter(topic: str) -> bool:
+    """Return whether MM2's topic filter alone may reject a topic.
+
+    Heartbeats are copied whatever it says, and internal topics never. Its default is another one in
+    old versions for names that end in `internal` (MirrorSourceConnector.shouldReplicateTopic).
+    """
+    return not (
+        _is_heartbeats_name(topic) or topic.startswith((".", "__")) or topic.endswith("internal")
+    )
+
+
+def may_be_cycle(flow: MirrorFlow, topic: str) -> bool:
+    """Return whether an upstream topic may itself be a copy from the flow's target.
+
+    MM2 does not copy it back then (MirrorSourceConnector.isCycle).
+    """
+    if flow.policy == IDENTITY_POLICY:
+        return False
+    separator = flow.known_separator
+    known = flow.policy == DEFAULT_POLICY and separator
+    return not known or f"{flow.target}{separator}" in topic
+
+
 def _is_heartbeats_name(topic: str) -> bool:
     """Return whether a topic's name ends in `heartbeats`.
 

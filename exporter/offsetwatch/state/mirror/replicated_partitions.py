@@ -15,7 +15,7 @@ from operator import is_
 from types import MappingProxyType
 from typing import Final
 
-from offsetwatch.model.observations import Follower, LogBounds
+from offsetwatch.model.observations import FilteredTopics, Follower, LogBounds, LogEndsRead
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import ConnectorFlowKey, MirrorFlow, TopicPartition
 from offsetwatch.state.clock_skew import has_timestamp
@@ -136,30 +136,48 @@ def build_replicated_partitions(
 SinceByPartition = Mapping[TopicPartition, float]
 
 
-class UnassignedPartitions:
-    """Partitions that no task of a flow is to copy, though the flow copies their topic.
+UNASSIGNED_MAX: Final = 1_000  # partitions of a flow: of ten thousand, one shows it as well
 
-    They were added, and MirrorMaker has not found them yet, or never will (refresh.topics.enabled).
-    Each has the moment since when it is known. A connector's assignment names every partition that
-    it copies; the upstream cluster reports how many each topic has.
+
+class UnassignedPartitions:
+    """Partitions that no task of a flow is to copy, though it copies or is to copy their topic.
+
+    They were added, and MirrorMaker has not found them yet, or never will (refresh.topics.enabled);
+    or its tasks were not configured again after its topics were. Each has the moment since when it
+    is known. A connector's assignment names every partition that it copies; the upstream cluster
+    reports how many each topic has.
     """
 
     def __init__(self) -> None:
+        self._beyond: dict[ConnectorFlowKey, int] = {}
+        self._filtered: dict[str, Mapping[tuple[str, str], FilteredTopics]] = {}
         self._counts: dict[str, Mapping[str, int]] = {}
         self._known: dict[
             ConnectorFlowKey,
-            tuple[MirrorFlow, frozenset[TopicPartition], object, SinceByPartition],
+            tuple[MirrorFlow, frozenset[TopicPartition], object, object, SinceByPartition],
         ] = {}
 
-    def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
+    def count(self, log_ends: LogEndsRead) -> None:
         """Set the number of partitions of each topic of a cluster. Others are unknown."""
-        if self._counts.get(kafka) != partitions:
-            self._counts[kafka] = partitions
+        if self._counts.get(log_ends.kafka) != log_ends.partitions:
+            self._counts[log_ends.kafka] = log_ends.partitions
+        if self._filtered.get(log_ends.kafka) != log_ends.filtered:
+            self._filtered[log_ends.kafka] = log_ends.filtered
+
+    def filtered(self, flow: MirrorFlow) -> FilteredTopics | None:
+        """Return the topics by the filter of a flow; None if that is not known."""
+        return self._filtered.get(flow.upstream or "", {}).get(flow.connector_key)
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
         """Forget all other flows. Another configuration of a flow ends no wait of a partition."""
         for key in self._known.keys() - {flow.connector_flow_key for flow in flows}:
             del self._known[key]
+            self._beyond.pop(key, None)
+
+    @property
+    def dropped(self) -> int:
+        """Return how many partitions of all flows were beyond UNASSIGNED_MAX at most."""
+        return sum(self._beyond.values())
 
     def of(
         self,
@@ -172,20 +190,28 @@ class UnassignedPartitions:
         counts = self._counts.get(flow.upstream or "")
         if assigned is None or counts is None:
             return {}
+        filtered = self.filtered(flow)
         last = self._known.get(flow.connector_flow_key)
-        if last is not None and last[0] == flow and last[1] is assigned and last[2] is counts:
-            return last[3]
-        before = last[3] if last is not None and last[0].upstream == flow.upstream else {}
+        inputs = flow, assigned, counts, filtered
+        if last is not None and last[0] == flow and all(map(is_, last[1:4], inputs[1:])):
+            return last[4]
+        before = last[4] if last is not None and last[0].upstream == flow.upstream else {}
+        numbers: dict[str, int] = {}
+        if filtered is not None and flow.refresh_s is not None:
+            numbers |= filtered.selected
+        numbers |= {topic: counts.get(topic, 0) for topic in {at.topic for at in assigned}}
+        partitions = (
+            TopicPartition(topic, number)
+            for topic in sorted(filter(wants_topic, numbers))
+            for number in range(numbers[topic])
+        )
+        missing = [partition for partition in partitions if partition not in assigned]
+        beyond = max(self._beyond.get(flow.connector_flow_key, 0), len(missing) - UNASSIGNED_MAX)
+        self._beyond[flow.connector_flow_key] = beyond
         unassigned = {
-            partition: before.get(partition, now)
-            for topic in {partition.topic for partition in assigned}
-            if wants_topic(topic)
-            for partition in (
-                TopicPartition(topic, number) for number in range(counts.get(topic, 0))
-            )
-            if partition not in assigned
+            partition: before.get(partition, now) for partition in missing[:UNASSIGNED_MAX]
         }
-        self._known[flow.connector_flow_key] = flow, assigned, counts, unassigned
+        self._known[flow.connector_flow_key] = *inputs, unassigned
         return unassigned
 
 

@@ -253,7 +253,25 @@ class Replication:
                 self._compare_commits(known, commits, moment)
             listed = self._clusters[connect_cluster].by_name.get(connector)
             assignment.doubts.compare_tasks(tasks, listed, moment)
+            rejected = self._find_rejected_topics(of, partitions, moment)
+            assignment.doubts.count_rejected(rejected, moment)
             _report_assignment(assignment, commits, moment)
+
+    def _find_rejected_topics(
+        self, of: tuple[str, str], partitions: frozenset[TopicPartition], now: float
+    ) -> frozenset[str]:
+        """Return the topics of tasks that the connector's configuration does not select."""
+        rejected: frozenset[str] = frozenset()
+        for flow in self.flows if self._flows_of[of] == 1 else ():
+            filtered = self._unassigned.filtered(flow) if flow.connector_key == of else None
+            if filtered is not None and self._are_ends_live(flow, now):
+                rejected = filtered.rejected.intersection(at.topic for at in partitions)
+        return rejected
+
+    def _are_ends_live(self, flow: MirrorFlow, now: float) -> bool:
+        return flow.upstream is not None and self._inputs.live(
+            InputId(LOG_ENDS, kafka=flow.upstream), now
+        )
 
     def _compare_commits(self, assignment: _Assignment, commits: _Commits, moment: float) -> None:
         """Count the partitions that were committed since a report that does not have them."""
@@ -340,7 +358,7 @@ class Replication:
 
     def apply_log_ends(self, log_ends: LogEndsRead, now: float) -> None:
         """Apply a response with the log ends of a cluster."""
-        self._unassigned.count(log_ends.kafka, log_ends.partitions)
+        self._unassigned.count(log_ends)
         requested_at = self._ends.read(log_ends.kafka, log_ends.number, log_ends.bounds)
         if requested_at is not None:
             self._ages.identify(log_ends.kafka, log_ends.ids or {}, now)
@@ -453,7 +471,8 @@ class Replication:
     def dropped(self) -> dict[str, int]:
         """Return the number of records that limits dropped, by reason."""
         syncs = self._dropped_syncs + sum(book.dropped for book in self._syncs.values())
-        return {"syncs": syncs} if syncs else {}
+        dropped = {"syncs": syncs, "unassigned": self._unassigned.dropped}
+        return {reason: count for reason, count in dropped.items() if count}
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
         """Return the views of the newest syncs; the same tuple while nothing changes."""
@@ -532,9 +551,7 @@ class Replication:
         # Of two named flows of one connector's name nobody tells for which an assignment is.
         same_connector = self._flows_of[flow.connector_key]
         # How many partitions a topic has is known for as long as the answer that told it.
-        counted = flow.upstream is not None and self._inputs.live(
-            InputId(LOG_ENDS, kafka=flow.upstream), self._now
-        )
+        counted = self._are_ends_live(flow, self._now)
         unassigned = self._unassigned.of(
             flow,
             assigned if same_connector == 1 and counted and not outdated else None,

@@ -22,6 +22,7 @@ from offsetwatch.model.findings import TIME, FindingName, Severity, Verdict
 from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import (
     ConnectorsListed,
+    FilteredTopics,
     Frozen,
     InputFailed,
     InputId,
@@ -531,6 +532,18 @@ def fewer_tasks_are_reported_than_listed() -> Play:
     return play
 
 
+def tasks_have_a_topic_that_is_not_selected() -> Play:
+    play = mirrored()
+    bounds, rejected = {ORDERS: LogBounds(0, 100, 100)}, FilteredTopics({}, frozenset({"orders"}))
+
+    def report() -> None:
+        play.world.ends(bounds, partitions={"orders": 1}, filtered={("lab", "mm2"): rejected})
+        play.world.assigned(0)
+
+    play.run(3, each=report)
+    return play
+
+
 def another_topic_has_them_too() -> Play:
     play = filed()
     play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
@@ -699,6 +712,7 @@ FOUND = [
     (40, a_source_does_not_answer, FindingName.SOURCE_DOWN),
     (41, tasks_lack_what_is_committed, FindingName.REST_TASKS_DIFFER),
     (41, fewer_tasks_are_reported_than_listed, FindingName.REST_TASKS_DIFFER),
+    (41, tasks_have_a_topic_that_is_not_selected, FindingName.REST_TASKS_DIFFER),
 ]
 OF_SOURCES = [row[1] for row in FOUND if 34 <= row[0] <= 40]
 IDS = [play.__name__ for _, play, _ in FOUND]
@@ -707,6 +721,16 @@ IDS = [play.__name__ for _, play, _ in FOUND]
 @pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
 def test_what_goes_wrong_is_found_under_its_name_and_nothing_else_is(number, play, name):
     assert play().names() == [name.value]
+
+
+def test_tasks_of_a_paused_connector_are_configured_later():
+    play = tasks_have_a_topic_that_is_not_selected()
+    (finding,) = play.findings
+    assert finding.subject == "topics"
+    assert texts(finding.evidence)["copied, not selected"] == "orders"
+    play.world.listed(replace(mirror(), state="paused"))
+    play.evaluate()
+    assert FindingName.REST_TASKS_DIFFER not in play.names()
 
 
 @pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.model.observations import BrokerAddressesRead, InputId, LogBounds
+from offsetwatch.model.observations import BrokerAddressesRead, FilteredTopics, InputId, LogBounds
 from offsetwatch.model.topology import GROUP_NOT_KNOWN, KafkaTopic, TopicPartition
 from offsetwatch.state.connect.connector_list import SILENCE_INTERVALS
 from offsetwatch.state.mirror.flows import (
@@ -14,6 +14,7 @@ from offsetwatch.state.mirror.flows import (
     find_cluster_at,
     merge_named_flows,
 )
+from offsetwatch.state.mirror.replicated_partitions import UNASSIGNED_MAX
 from tests.changed import replace
 from tests.unit.state.worlds import (
     NOW,
@@ -240,6 +241,61 @@ def test_what_a_task_is_given_is_unassigned_no_more():
     world.ends(BOUNDS, partitions={"orders": 2})
     world.assigned(0, 1)
     assert list_lags(world)[1][1] is None
+
+
+KEY = ("lab", "mm2")
+
+
+def select(selected: dict[str, int], rejected: frozenset[str] = frozenset()) -> dict:
+    return {"partitions": {"orders": 1}, "filtered": {KEY: FilteredTopics(selected, rejected)}}
+
+
+def list_waiting(world: World) -> list[tuple[str, int, float | None]]:
+    results = world.snapshot().mirror_partitions
+    return [(view.topic, view.partition, view.unassigned_since) for view in results]
+
+
+def test_a_topic_that_the_configuration_selects_waits_where_no_task_has_it():
+    world = copying()
+    world.ends(BOUNDS, **select({"orders": 1, "payments": 2}))
+    waiting = [("payments", 0, NOW), ("payments", 1, NOW)]
+    assert list_waiting(world) == [("orders", 0, None), *waiting]
+    world.now += 10
+    world.ends(BOUNDS, **select({"orders": 1, "payments": 2, "new": 1}))
+    assert list_waiting(world) == [("new", 0, NOW + 10), ("orders", 0, None), *waiting]
+    world.ends(BOUNDS, **select({"orders": 1}))
+    assert list_waiting(world) == [("orders", 0, None)]
+
+
+def test_where_mirror_maker_never_looks_for_topics_those_without_a_task_do_not_wait():
+    world = copying(refresh_s=None)
+    world.ends(BOUNDS, **select({"orders": 1, "payments": 2}))
+    assert list_waiting(world) == [("orders", 0, None)]
+
+
+def test_partitions_that_wait_are_limited_and_counted():
+    world = copying()
+    world.ends(BOUNDS, **select({"orders": 1, "payments": UNASSIGNED_MAX + 7}))
+    assert len(list_waiting(world)) == 1 + UNASSIGNED_MAX
+    assert dict(world.snapshot().dropped)["unassigned"] == 7
+
+
+def test_tasks_with_topics_that_the_configuration_rejects_are_a_doubt_after_three_reports():
+    def report(*, rejected: frozenset[str] = frozenset({"orders", "other"})) -> tuple[str, ...]:
+        world.now += 60
+        world.reads(InputId.of_tail(OFFSETS), InputId.of_tail(SYNCS))
+        world.ends(BOUNDS, **select({}, rejected))
+        world.assigned(0)
+        doubt = world.snapshot().assignment_doubts.get(KEY)
+        return () if doubt is None else doubt.topics
+
+    world = copying()
+    assert [report() for _ in range(3)] == [(), (), ("orders",)]
+    assert report(rejected=frozenset({"other"})) == ()
+    assert [report() for _ in range(3)] == [(), (), ("orders",)]
+    world.now += 60
+    world.assigned(0)  # the topics of the cluster are not read any more
+    assert world.snapshot().assignment_doubts == {}
 
 
 def test_what_a_topic_has_no_more_is_gone():

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offsetwatch.formatting import format_moment
+from offsetwatch.formatting import format_count, format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.input_visibility import pause_state_of
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.connectors import UNKNOWN_STATE
 from offsetwatch.model.findings import Evidence, EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
-from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
+from offsetwatch.state.snapshot import (
+    AssignmentDoubt,
+    ConnectorListView,
+    ConnectorWithoutState,
+    UnlistedConnector,
+)
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 
 def find_changed_connect_clusters(context: RuleContext) -> Iterator[Finding]:
@@ -188,9 +195,15 @@ def find_differing_rest_states(context: RuleContext) -> Iterator[Finding]:
 
 def find_differing_rest_tasks(context: RuleContext) -> Iterator[Finding]:
     """Rule 41: three reports in a row of a MirrorMaker's tasks lack partitions that it commits, or
-    have another number of tasks than Connect lists.
+    have another number of tasks than Connect lists, or topics that its configuration does not
+    select; the latter not of one that a person has stopped or paused, which is configured later.
     """
     for key, doubt in context.snapshot.assignment_doubts.items():
+        connector = context.index.connectors.get(key)
+        if doubt.topics and not (connector is not None and pause_state_of(connector)):
+            yield _build_rejected_topics_finding(context, key, doubt)
+        if not doubt.partitions and doubt.tasks is None:
+            continue
         counts: Evidence = ()
         if doubt.tasks is not None:
             counts = (
@@ -216,6 +229,25 @@ def find_differing_rest_tasks(context: RuleContext) -> Iterator[Finding]:
                 build_time_item("first differed", doubt.since),
             ),
         )
+
+
+def _build_rejected_topics_finding(
+    context: RuleContext, key: ConnectorKey, doubt: AssignmentDoubt
+) -> Finding:
+    return context.found(
+        FindingName.REST_TASKS_DIFFER,
+        Severity.WARNING,
+        key,
+        f"has had tasks for {format_count(len(doubt.topics), 'topic')} that its configuration does "
+        f"not select since {format_moment(doubt.since)}: they go on with an earlier configuration "
+        "until the connector is restarted.",
+        subject="topics",
+        evidence=(
+            *build_examples([EvidenceItem("copied, not selected", name) for name in doubt.topics]),
+            build_time_item("first differed", doubt.since),
+            EvidenceItem("compare", "topics and topics.exclude with GET /connectors/{name}/tasks"),
+        ),
+    )
 
 
 def find_doubtful_offsets_topics(context: RuleContext) -> Iterator[Finding]:

@@ -318,9 +318,10 @@ def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
 
 
 def find_unreplicated_partitions(context: RuleContext) -> Iterator[Finding]:
-    """Rule 26: a topic that a flow copies has partitions with records which no task is to copy, and
-    MirrorMaker should have found them (refresh.topics.interval.seconds), or never looks for any.
-    Not of one that a person has stopped or paused.
+    """Rule 26: a topic that a flow copies, or that its configuration selects, has partitions with
+    records which no task is to copy, and MirrorMaker should have found them
+    (refresh.topics.interval.seconds), or never looks for any. Not of one that a person has stopped
+    or paused.
     """
     for key, views in context.index.mirror_partitions.items():
         flow, connector = context.index.flows.get(key), context.index.connectors.get(key)
@@ -344,7 +345,7 @@ def find_unreplicated_partitions(context: RuleContext) -> Iterator[Finding]:
             Severity.CRITICAL,
             key,
             f"has no task for {format_count(len(waiting), 'partition')} with "
-            f"{format_count(sum(waiting.values()), 'record')} in topics that it copies: {why}.",
+            f"{format_count(sum(waiting.values()), 'record')} in topics that it is to copy: {why}.",
             evidence=build_examples(
                 [EvidenceItem(name, waiting[name], RECORDS) for name in sorted(waiting)]
             ),
