@@ -66,7 +66,7 @@ _END_STATUSES: Final = frozenset(
 class DeliveryRules:
     """Rules of delivery to one kind of receiver.
 
-    least         findings of a lower severity are ignored
+    least         findings of a lower severity are ignored, until their severity was not lower once
     by_severity   another severity is another finding: it is part of the receiver's key
     resend_s      interval for repeating active findings, and ended ones for RESOLVED_RESEND_S;
                   None: never
@@ -157,11 +157,11 @@ class DeliveryState:
         """
         findings = tuple(findings)
         current = {
-            self._identity(finding): finding
-            for finding in findings
-            if _RANK[finding.severity] <= _RANK[self._rules.least]
+            self._identity(finding): finding for finding in findings if self._is_reported(finding)
         }
         others = {finding.key: finding for finding in current.values()}
+        # Under a severity that is not reported it still holds, so it ends nothing.
+        unreported = {finding.key: finding for finding in findings if finding.key not in others}
         # The findings of a connector that another one explains, by the first three fields of a key.
         explained = {
             (name.value, *finding.key[1:3]): finding
@@ -176,7 +176,7 @@ class DeliveryState:
                 key = entry.finding.key
                 # Under another severity it still stands, so this one is over whatever is in sight.
                 other = others.get(key) if self._rules.by_severity else None
-                cause = explained.get(key[:3])
+                cause = explained.get(key[:3]) or unreported.get(key)
                 ends = other is not None
                 if other is None and cause is not None:  # it is not over
                     ends = self._rules.successors and cause.key in others
@@ -257,6 +257,13 @@ class DeliveryState:
         if self._rules.by_severity:
             return (*finding.key, finding.severity.value)
         return finding.key
+
+    def _is_reported(self, finding: Finding) -> bool:
+        """Check whether the receiver is notified of a finding, or was before its severity fell."""
+        if _RANK[finding.severity] <= _RANK[self._rules.least]:
+            return True
+        entry = self._entries.get(self._identity(finding))
+        return entry is not None and entry.resolved_at is None
 
     def _update_active(
         self,

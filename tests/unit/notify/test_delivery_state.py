@@ -105,13 +105,6 @@ def test_what_matters_less_than_requested_is_not_reported():
     assert statuses(report.at(0, SLIGHT, STUCK)) == [NotificationStatus.NEW]
 
 
-def test_a_finding_that_comes_to_matter_less_than_requested_is_over():
-    report = DeliveredState()
-    report.at(0, LOST)
-    assert report.at(179, SLIGHT) == []
-    assert statuses(report.at(180, SLIGHT)) == [NotificationStatus.RESOLVED]
-
-
 def test_the_end_is_reported_once_and_the_next_time_it_is_new():
     report = DeliveredState()
     report.at(0, LOST)
@@ -171,6 +164,23 @@ def test_a_severity_that_rises_is_reported_at_once_and_one_that_falls_in_its_tim
     assert report.at(1, LOST) == [(NotificationStatus.CHANGED, Severity.CRITICAL)]
     assert report.at(2, MILD) == []
     assert report.at(3601, MILD) == [(NotificationStatus.CHANGED, Severity.WARNING)]
+
+
+def test_a_severity_that_falls_below_the_least_one_ends_no_finding():
+    report = DeliveredState(replace(PLAIN, least=Severity.WARNING))
+    report.at(0, MILD)
+    assert report.at(3600, SLIGHT) == [(NotificationStatus.CHANGED, Severity.INFO)]
+    assert report.at(7200, SLIGHT) == []
+    assert report.at(7201) == [(NotificationStatus.RESOLVED, Severity.INFO)]
+    assert report.at(7202, SLIGHT) == []
+
+
+def test_an_alert_whose_severity_falls_below_the_least_one_stands_until_it_is_over():
+    report = DeliveredState(ALERTS)
+    report.at(0, MILD)
+    assert report.at(500, SLIGHT) == [(NotificationStatus.ACTIVE, Severity.WARNING)]
+    assert [entry.superseded_by for entry in report.state.entries] == [SLIGHT]
+    assert report.at(501) == [(NotificationStatus.RESOLVED, Severity.WARNING)]
 
 
 def test_another_summary_is_reported_once_an_hour_at_most():
