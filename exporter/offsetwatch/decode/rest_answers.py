@@ -319,11 +319,19 @@ def decode_plugins(body: bytes) -> Plugins | Undecodable:
 
 
 def _summarize_odd_members(members: list[Any]) -> OddMembers:
-    texts = (encode_sorted(member).decode() for member in members[:ODD_MAX])
+    texts = map(_encode_example, members[:ODD_MAX])
     return OddMembers(
         len(members),
         tuple(text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts),
     )
+
+
+def _encode_example(member: object) -> str:
+    """Return a member as JSON; the frames here may be the ones too many for what was decoded."""
+    try:
+        return encode_sorted(member).decode()
+    except RecursionError:
+        return "nested too deep"
 
 
 def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:

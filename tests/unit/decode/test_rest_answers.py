@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterable
 
@@ -917,6 +918,14 @@ def test_a_sinks_entry_beyond_what_kafka_numbers_is_none(partition, offset, expe
 def test_a_sinks_entry_of_a_name_that_no_topic_can_have_is_none(topic):
     identity = json.dumps({"kafka_topic": topic, "kafka_partition": 0})
     assert parse_consumed_partition(identity, '{"kafka_offset":5}') is None
+
+
+@pytest.mark.parametrize("decode", [decode_names, decode_plugins])
+def test_an_odd_member_of_any_depth_is_an_answer_or_none(decode):
+    # What is decoded with the last frame there is cannot be encoded one frame further down.
+    for depth in range(1, sys.getrecursionlimit() + 1):
+        body = b'["a",{"class":"a"},' + b"[" * depth + b"]" * depth + b"]"
+        assert isinstance(decode(body), tuple | Undecodable)
 
 
 # --- rest answers memory -------------------------------------------------------------------------
