@@ -18,6 +18,7 @@ from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, Connector, Conn
 from offsetwatch.model.observations import ConnectorsListed
 from offsetwatch.model.topology import UNKNOWN_ROUTER
 from offsetwatch.state.connect.state_history import TaskStarts
+from offsetwatch.state.observed_time import ObservedTime
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
 MISSED_ANSWERS: Final = 3
@@ -82,6 +83,12 @@ class _Absence:
     answers: int = 0
     moved_at: float | None = None
     unnamed: bool = False
+
+    def leave_out(self, seconds: float) -> None:
+        """Have seconds that nobody observed count for no absence."""
+        self.since += seconds
+        if self.moved_at is not None:
+            self.moved_at += seconds
 
     def see(self, commit: float | None, now: float) -> None:
         """Apply one more response without the connector."""
@@ -240,11 +247,13 @@ class ConnectorList:
     _answered_at: float = 0.0
     _listed: tuple[Connector, ...] = ()
     _deleted_at: dict[str, float] = field(default_factory=dict)
+    _time: ObservedTime = field(default_factory=ObservedTime)
 
     def read(
         self, answer: ConnectorsListed, witnesses: ConnectorEvidence, now: float
     ) -> tuple[Connector, ...]:
         """Apply a response. Return the existing connectors by name; the same tuple if unchanged."""
+        self._leave_out(self._time.pass_over(now))
         if answer.kafka_cluster_id is not None:
             own_id = self._ids[0] or answer.kafka_cluster_id
             if answer.kafka_cluster_id == self.home_id:
@@ -273,6 +282,18 @@ class ConnectorList:
             self._drop_gone(witnesses, now, held_since={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
         return self._list_known()
+
+    def _leave_out(self, seconds: float) -> None:
+        if not seconds:
+            return
+        for absence in (
+            *self._absences.values(),
+            *(known.absence for known in self._known.values()),
+        ):
+            if absence is not None:
+                absence.leave_out(seconds)
+        if self._since is not None:
+            self._since += seconds
 
     def _add_kinds(
         self, listed: Mapping[str, Connector], witnesses: ConnectorEvidence

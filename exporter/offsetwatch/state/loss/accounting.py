@@ -39,7 +39,6 @@ deletes from a new topic before MM2 shows its position in it.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -48,6 +47,7 @@ from offsetwatch.model.connectors import Connector, has_running_task
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_syncs import Range, SyncsSinceLastPoll
+from offsetwatch.state.observed_time import ObservedTime
 from offsetwatch.state.snapshot import ConnectorFlowKey, Loss, TopicRecreation
 
 WINDOW_S: Final = 600.0  # a position's pace is over half of this at least, once that has passed
@@ -481,7 +481,6 @@ class PartitionLossAccount:
             )
 
 
-GAPS_MAX: Final = 8  # times between inspections, of several clusters in turns
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
 SAVE_INTERVAL_MAX_S: Final = 3600.0  # at least, also where nothing happens
@@ -561,13 +560,13 @@ class LossAccounting:
         self._doing: dict[ConnectorFlowKey, ConnectorActivity] = {}
         self._time_passed = False  # did time alone pass somewhere since the last save?
         self._inspected_at = self._changed_at = 0.0
-        self._gaps: deque[float] = deque(maxlen=GAPS_MAX)
+        self._time = ObservedTime()
 
     # --- taking in -------------------------------------------------------------------------------
 
     def inspect(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
         """Apply one inspection. Return the partitions whose syncs so far are no longer needed."""
-        self._observe_time(inspection.now)
+        self._leave_out(self._time.pass_over(inspection.now))
         quiet, runs = self._activity(inspection)
         topics = self.flows.setdefault(inspection.flow.connector_flow_key, {})
         inspected = set()
@@ -607,24 +606,12 @@ class LossAccounting:
             self._changed_at, self._time_passed = inspection.now, False
         return frozenset(inspected)
 
-    def _observe_time(self, now: float) -> None:
-        """Leave out time that no inspection observed, as when the clock was set.
-
-        A commit that is waited for needs time to come and to be read. Between two inspections no
-        more time counts than between the last few; more and more if they become rarer.
-        """
-        passed = now - self._inspected_at
-        if not self._inspected_at or not passed:
-            return
-        longest = max(self._gaps, default=passed)
-        counted = max(0.0, min(passed, longest))
-        if passed > 0:
-            self._gaps.append(min(passed, 2 * longest))
-        if counted != passed:
-            for topics in self.flows.values():
-                for topic in topics.values():
-                    for account in topic.accounts.values():
-                        account.leave_out(passed - counted)
+    def _leave_out(self, seconds: float) -> None:
+        """Have seconds that no inspection observed count for no account."""
+        for topics in self.flows.values() if seconds else ():
+            for topic in topics.values():
+                for account in topic.accounts.values():
+                    account.leave_out(seconds)
 
     def _rests(
         self, inspection: FlowInspection, where: TopicPartition, topic_account: TopicLossAccount

@@ -569,3 +569,14 @@ def test_in_silence_names_of_copies_last_until_a_task_was_started(before, after,
     assert listed.mirror == replace(copies.mirror, routers=routers)
     answers.answer(copies)
     assert answers.shown[0].mirror == copies.mirror
+
+
+@pytest.mark.parametrize("step_s", [600.0, -600.0])
+def test_a_clock_that_is_set_deletes_no_connector(step_s):
+    answers = known(A, B)
+    answers.answer(B, request=False, times=MISSED_ANSWERS)
+    answers.now += step_s
+    answers.answer(B, request=False, times=3)
+    assert list(answers.states) == ["a", "b"]
+    answers.answer(B, request=False, times=int(3 * INTERVAL_S / POLL_S))
+    assert list(answers.states) == ["b"]

@@ -586,7 +586,7 @@ def test_two_flows_into_two_targets_are_distinguished():
     accounting = LossAccounting()
     flow = copying(99).world.snapshot().topology.flows[0]
     where = TopicPartition("orders", 0)
-    for now, start in ((0.0, 0), (10.0, 150), (80.0, 150)):
+    for now, start in ((0.0, 0), (70.0, 150), (140.0, 150)):
         accounting.inspect(
             FlowInspection(
                 now=now,
