@@ -37,7 +37,7 @@ from offsetwatch.remedy.replicas.replica import ReplicaSettings
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.fakes.kube import Server
-from tests.unit.cli.inspect.test_status import offsetwatch
+from tests.unit.cli.invocation import invoke
 from tests.unit.state.worlds import FILE, World, source
 
 
@@ -97,7 +97,7 @@ listen: "127.0.0.1:{free_port()}"
 
 
 def test_check_names_every_property_that_librdkafka_refuses(misspelt: Path) -> None:
-    done = offsetwatch("check", "--config", str(misspelt))
+    done = invoke("check", "--config", str(misspelt))
     assert done.returncode == 2
     assert "kafka.east.properties.security.protcol: librdkafka has no such prop" in done.stderr
     assert "kafka.west.properties.sasl.jaas.config: a property of Java clients" in done.stderr
@@ -121,7 +121,7 @@ def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
 
 
 def test_no_verb_calls_such_a_cluster_unreachable(misspelt: Path) -> None:
-    done = offsetwatch("status", "--config", str(misspelt))
+    done = invoke("status", "--config", str(misspelt))
     assert done.returncode == 2
     assert "settings: " in done.stderr
 
@@ -157,7 +157,7 @@ def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
 
 
 def test_a_wrong_file_is_a_mistake_and_no_examination(tmp_path: Path) -> None:
-    assert offsetwatch("doctor", "--config", str(tmp_path / "none.yaml")).returncode == 2
+    assert invoke("doctor", "--config", str(tmp_path / "none.yaml")).returncode == 2
 
 
 def test_a_question_that_takes_too_long_does_not_hide_the_others(

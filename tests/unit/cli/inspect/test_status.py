@@ -26,6 +26,7 @@ from offsetwatch.serve.documents.status import encode_status, find_problems
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
+from tests.unit.cli.invocation import invoke
 from tests.unit.serve.worlds import full
 from tests.unit.state.worlds import World, files, mirrors, orders, source
 
@@ -64,7 +65,7 @@ def good(tmp_path: Path) -> str:
 
 
 def test_check_accepts_a_sound_file_and_says_what_it_holds(good: str) -> None:
-    done = offsetwatch("check", "--config", good)
+    done = invoke("check", "--config", good)
     assert (done.returncode, done.stderr) == (0, "")
     assert "1 Kafka and 1 Connect cluster, listening on 127.0.0.1:1" in done.stdout
 
@@ -88,7 +89,7 @@ def test_a_missing_file_is_a_configuration_mistake(tmp_path: Path) -> None:
 
 
 def test_metrics_prints_the_whole_catalogue() -> None:
-    done = offsetwatch("metrics", "--json")
+    done = invoke("metrics", "--json")
     assert done.returncode == 0
     assert [row["name"] for row in json.loads(done.stdout)] == [spec.name for spec in CATALOG]
 
@@ -96,7 +97,7 @@ def test_metrics_prints_the_whole_catalogue() -> None:
 def test_connectors_status_of_an_unreachable_worker_exits_7_and_names_the_cluster(
     good: str,
 ) -> None:
-    done = offsetwatch("connectors", "status", "--config", good)
+    done = invoke("connectors", "status", "--config", good)
     assert done.returncode == 7
     assert "not read: Connect cluster lab (http://127.0.0.1:1): " in done.stderr
     assert "Traceback" not in done.stderr
@@ -104,13 +105,13 @@ def test_connectors_status_of_an_unreachable_worker_exits_7_and_names_the_cluste
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script_for_the_shell(shell: str) -> None:
-    done = offsetwatch("completion", shell)
+    done = invoke("completion", shell)
     assert done.returncode == 0
     assert f"{shell}_complete" in done.stdout
 
 
 def test_healthcheck_without_a_daemon_exits_7(good: str) -> None:
-    assert offsetwatch("healthcheck", "--config", good).returncode == 7
+    assert invoke("healthcheck", "--config", good).returncode == 7
 
 
 def test_status_that_cannot_catch_up_says_what_it_waits_for_and_exits_7(good: str) -> None:
@@ -129,7 +130,7 @@ def test_status_that_cannot_catch_up_says_what_it_waits_for_and_exits_7(good: st
     ],
 )
 def test_wrong_usage_exits_2(good: str, arguments: tuple[str, ...]) -> None:
-    assert offsetwatch(*arguments, "--config", good).returncode == 2
+    assert invoke(*arguments, "--config", good).returncode == 2
 
 
 def test_a_log_end_file_becomes_a_cut(tmp_path: Path) -> None:
