@@ -16,6 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+import httpx
+
 ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
 POSSIBLE: Final = (
@@ -390,6 +392,21 @@ def serving(**world: Any) -> Iterator[Connect]:
         server.shutdown()
         thread.join(10)
         server.server_close()
+
+
+@dataclass(frozen=True)
+class MemoryTransport:
+    """The same answers without a socket, which is nine tenths of what a request costs here."""
+
+    connect: Connect
+
+    def exchange(
+        self, method: str, url: str, path: str, body: bytes | None, timeout_s: float
+    ) -> tuple[int, bytes]:
+        answer = self.connect.answer(method, path, body or b"")
+        if answer is None:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+        return answer
 
 
 def _error(status: int, message: str) -> tuple[int, bytes]:

@@ -4,13 +4,13 @@ is new or everything is old, and the connector is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.config import Connect
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
@@ -45,13 +45,16 @@ REQUESTS = [("PUT", "/stop"), ("PATCH", "/offsets"), ("PUT", "/resume")]
 READS = [("GET", "/status"), ("GET", "/tasks"), ("GET", "/offsets"), ("GET", "/$")]
 
 
+def with_source(worker: fake.Connect) -> fake.Connect:
+    worker.add("src", lingering=0)
+    worker.offsets["src"] = dict(OLD)
+    worker.linger = 2
+    return worker
+
+
 @pytest.fixture
-def worker() -> Iterator[fake.Connect]:
-    with fake.serving() as served:
-        served.add("src", lingering=0)
-        served.offsets["src"] = dict(OLD)
-        served.linger = 2
-        yield served
+def worker() -> fake.Connect:
+    return with_source(fake.Connect(url="http://worker:8083"))
 
 
 class Cut(BaseException):
@@ -81,6 +84,7 @@ class Run:
     def __init__(self, worker: fake.Connect, folder: Path, *steps: AnyStep) -> None:
         self.worker, self.folder, self.clock = worker, folder, VirtualClock()
         self.connect = Connect(name="cc", kafka="k", url=worker.url)
+        self.transport: Transport | None = fake.MemoryTransport(worker)
         running = ToState(RequestedState.RUNNING)
         self.plan = Plan(
             plan_id="p-1",
@@ -94,7 +98,12 @@ class Run:
         )
 
     def driver(self) -> RestDriver:
-        return RestDriver(self.connect, "src", None, clock=self.clock)
+        return RestDriver(self.connect, "src", None, **self.more)
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """How a driver of this run reaches the worker, and its clock."""
+        return {"clock": self.clock, "transport": self.transport}
 
     def carry(self, driver: RestDriver | None = None, *, again: bool = False) -> PlanResult:
         with closing(Journal(self.folder)) as journal:
@@ -126,12 +135,28 @@ def sent(worker: fake.Connect, method: str, path: str) -> int:
     return sum(name == method and where.endswith(path) for name, where in worker.changes())
 
 
-def test_nothing_goes_wrong(worker, tmp_path):
-    result = Run(worker, tmp_path, ALTER).carry()
-    whole(worker, result)
-    assert result.ending is PlanStatus.SUCCEEDED
-    assert result.definite is True
-    assert [sent(worker, *request) for request in REQUESTS] == [1, 1, 1]
+def test_nothing_goes_wrong_over_http(tmp_path):
+    with fake.serving() as served:
+        worker = with_source(served)
+        run = Run(worker, tmp_path, ALTER)
+        run.transport = None
+        result = run.carry()
+        whole(worker, result)
+        assert result.ending is PlanStatus.SUCCEEDED
+        assert result.definite is True
+        assert [sent(worker, *request) for request in REQUESTS] == [1, 1, 1]
+
+
+def test_an_answer_that_is_cut_is_asked_for_again_over_http(tmp_path):
+    with fake.serving() as served:
+        worker = with_source(served)
+        worker.fail("PATCH", "/offsets", None, applied=True)
+        worker.fail("GET", "/status", None)
+        run = Run(worker, tmp_path, ALTER)
+        run.transport = None
+        result = run.carry()
+        whole(worker, result)
+        assert result.ending is PlanStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize(("method", "path"), REQUESTS)
@@ -191,7 +216,7 @@ def test_offsets_are_not_written_over_after_another_client_resumes_in_between(wo
             built.state, built.tasks = "RUNNING", 1
             return results
 
-    result = run.carry(Meddler(run.connect, "src", None, clock=run.clock))
+    result = run.carry(Meddler(run.connect, "src", None, **run.more))
     assert result.ending is PlanStatus.RESTORED
     assert sent(worker, "PATCH", "/offsets") == 0
     whole(worker, result)
@@ -205,7 +230,7 @@ def test_a_process_that_dies_at_a_request_leaves_all_to_the_next(
 ):
     run = Run(worker, tmp_path, *steps)
     with pytest.raises(Cut):
-        run.carry(Mortal(run.connect, "src", None, clock=run.clock, dies_at=at, before=before))
+        run.carry(Mortal(run.connect, "src", None, **run.more, dies_at=at, before=before))
     result = run.carry(again=True)
     whole(worker, result, new=NEW if steps == (ALTER,) else {})
     assert result.ending is (PlanStatus.RESTORED if at == 1 else PlanStatus.SUCCEEDED)
