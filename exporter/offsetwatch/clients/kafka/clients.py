@@ -340,8 +340,13 @@ class KafkaAdmin:
         }
 
     def close(self) -> None:
-        """Close the clients that can be closed; librdkafka's admin client ends with the object."""
+        """Close every client; librdkafka's admin client ends with the object.
+
+        Otherwise its threads connect to the brokers until the garbage collector finds them.
+        """
         self._groups.close()
+        self._logs.close()
+        self._opened = None
 
     def _list_topics(self) -> ck_admin.ClusterMetadata:
         with self._translated():

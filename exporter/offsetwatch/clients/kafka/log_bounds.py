@@ -165,6 +165,12 @@ class LogBoundsReader:
         for reader in list(self._readers.values()):
             reader.poll(0)
 
+    def close(self) -> None:
+        """Close every client."""
+        with self._creating:
+            while self._readers:
+                self._readers.popitem()[1].close()
+
     def _reader(self, *, committed: bool) -> ck.Consumer:
         with self._creating:
             if committed not in self._readers:

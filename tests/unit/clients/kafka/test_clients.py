@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,6 +42,7 @@ from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import serving
+from tests.waiting import until
 
 MISSING = TopicPartition("missing", 0)
 
@@ -362,6 +364,27 @@ def test_a_topic_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(NotFound, match="topic connect-offsets: Broker: Unknown topic"):
         admin.shape("connect-offsets")
     admin.close()
+
+
+def librdkafka_threads() -> set[str]:
+    """Ids of the threads of this process that librdkafka has named."""
+    results = set()
+    for folder in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            if (folder / "comm").read_text().startswith("rdk:"):
+                results.add(folder.name)
+    return results
+
+
+def test_close_ends_every_thread_of_librdkafka(broker):
+    before = librdkafka_threads()
+    admin = KafkaAdmin("east", {"bootstrap.servers": broker.bootstrap})
+    admin.topics()
+    admin.bounds([TopicPartition("numbers", 0)], stable=True)
+    own = librdkafka_threads() - before
+    assert len(own) > 3  # of three clients
+    admin.close()
+    until(lambda: not own & librdkafka_threads(), "no client is left")
 
 
 def test_a_partition_is_fetched_again_and_the_others_go_on(broker):
