@@ -15,10 +15,11 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from offsetwatch.config.checks import check_sections, fill_from_files
-from offsetwatch.config.document import format_mistakes, read_yaml
+from offsetwatch.config.document import format_mistakes
 from offsetwatch.config.schema.root import Config
 from offsetwatch.config.schema.types import FOLDER_KEY
 from offsetwatch.errors import ConfigError
+from offsetwatch.yaml_file import read_yaml
 
 # What librdkafka 2.x reads from files, of the properties that take one path.
 PATH_PROPERTIES: Final = frozenset(

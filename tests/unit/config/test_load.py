@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from offsetwatch.config import load, parse
-from offsetwatch.config.document import parse_yaml
 from offsetwatch.config.load import PATH_PROPERTIES
 from offsetwatch.errors import ConfigError
+from offsetwatch.yaml_file import parse_yaml
 from tests.unit.config.schema.test_root import folder, iterate_paths, whole
 
 BAD = sorted((Path(__file__).parent / "bad").glob("*.yaml"))

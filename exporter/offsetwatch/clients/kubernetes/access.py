@@ -37,10 +37,10 @@ from offsetwatch.clients.http.exchange import (
     run_exchange,
     translate_http_errors,
 )
-from offsetwatch.config.document import parse_yaml
 from offsetwatch.config.files import describe_tls_error, read_secret
 from offsetwatch.decode.json_text import decode_strict
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, SizeLimitExceeded
+from offsetwatch.yaml_file import parse_yaml
 
 API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 EXEC_TIMEOUT_S: Final = 30.0  # a login at a cloud takes one or two seconds

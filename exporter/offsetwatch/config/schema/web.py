@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
-from offsetwatch.config.document import as_mapping, format_mistake, parse_yaml
+from offsetwatch.config.document import as_mapping, format_mistake
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.schema.types import FOLDER_KEY, ConfigSection, File, require_form
 from offsetwatch.errors import ConfigError
+from offsetwatch.yaml_file import parse_yaml
 
 COST_MIN: Final = 4  # bcrypt's own
 COST_MAX: Final = 16  # twice as long with each; at 16 a check takes seconds
