@@ -6,12 +6,27 @@ Protects against a crash, a second process and another user. Used by every modul
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TextIO
+
+
+def hash_file_stamp(path: Path) -> str:
+    """Return a hash of a file's inode, size and time of change; "" if it cannot be read.
+
+    Two processes on one machine compare by it whether they have read the same file. It depends on
+    nothing in the file, which may be a password that few guesses would find.
+    """
+    try:
+        facts = path.stat()
+    except OSError:
+        return ""
+    stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+    return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
 from offsetwatch.clock import to_utc
 from offsetwatch.model.moments import Moment
+
+# What a daemon sends with each document, for commands to compare with their own file.
+CLUSTERS_HEADER: Final = "Offsetwatch-Clusters"  # hashes of its clusters (config/identity.py)
+FILE_HEADER: Final = "Offsetwatch-Config-File"  # the stamp of its file (disk.hash_file_stamp)
 
 _ZonedDatetime = Annotated[datetime, msgspec.Meta(tz=True)]
 Document = TypeVar("Document")

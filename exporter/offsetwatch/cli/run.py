@@ -18,7 +18,9 @@ def run_daemon(config_path: Path) -> int:
         from offsetwatch import config  # noqa: PLC0415
         from offsetwatch.cli.common.logging import configure_logging  # noqa: PLC0415
         from offsetwatch.daemon import run as daemon  # noqa: PLC0415
+        from offsetwatch.disk import hash_file_stamp  # noqa: PLC0415
 
+        file_stamp = hash_file_stamp(config_path)  # before it is read: it may change
         loaded = config.load(config_path)
         configure_logging(loaded.log.level, loaded.log.format)
-        return daemon.run(loaded, config_path)
+        return daemon.run(loaded, config_path, file_stamp)

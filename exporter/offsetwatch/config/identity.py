@@ -15,7 +15,6 @@ from offsetwatch.config.database_url import parse_database_url
 from offsetwatch.config.schema.root import Config
 from offsetwatch.config.schema.sources import Source
 
-CLUSTERS_HEADER: Final = "Offsetwatch-Clusters"
 _DIGITS: Final = 8
 
 

@@ -26,6 +26,7 @@ from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.config.identity import format_cluster_hashes
 from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.disk import hash_file_stamp
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.model.observations import Observation
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, PageFacts, ReadServer
@@ -51,8 +52,12 @@ _log = structlog.get_logger()
 class Daemon:
     """Daemon process from its first configuration to the signal that ends it."""
 
-    def __init__(self, loaded: Config, path: Path, clock: UnixClock | None = None) -> None:
+    def __init__(
+        self, loaded: Config, path: Path, clock: UnixClock | None = None, *, file_stamp: str = ""
+    ) -> None:
+        """`file_stamp` is that of the file before it was read (disk.hash_file_stamp)."""
         self._config = loaded
+        self._file_stamp = file_stamp
         self._path = path
         self._clock = clock if clock is not None else SystemClock()
         self._monitor: ClusterMonitor | None = None
@@ -72,6 +77,7 @@ class Daemon:
                 options=f"--config {shlex.quote(str(path.absolute()))}",
                 boards_url=lambda: self._config.notify.boards_url,
                 clusters=lambda: format_cluster_hashes(self._config),
+                file_stamp=lambda: self._file_stamp,
             ),
             web_config=loaded.web_config_file,
         )
@@ -182,12 +188,14 @@ class Daemon:
 
     def _reload(self) -> Mistakes:
         try:
+            file_stamp = hash_file_stamp(self._path)  # before it is read: it may change
             loaded = config.load(self._path)
             for name in ("listen", "web_config_file", "log", "state_dir"):
                 if getattr(loaded, name) != getattr(self._config, name):
                     raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
             if loaded != self._config:
                 self._take_over(loaded)
+            self._file_stamp = file_stamp
         except ConfigError as exc:
             _log.error("reload_failed", mistakes=exc.mistakes)
             return exc.mistakes
@@ -239,6 +247,6 @@ def _resolve_reload(future: Future[Mistakes] | None, mistakes: Mistakes) -> None
         future.set_result(mistakes)
 
 
-def run(loaded: Config, path: Path) -> int:
+def run(loaded: Config, path: Path, file_stamp: str) -> int:
     """Run the daemon; return its exit code."""
-    return Daemon(loaded, path).run()
+    return Daemon(loaded, path, file_stamp=file_stamp).run()

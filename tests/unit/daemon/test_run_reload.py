@@ -21,6 +21,7 @@ from lab.waiting import NotYet, until
 from offsetwatch import config
 from offsetwatch.clients.kafka import clients, inspector
 from offsetwatch.daemon.run import STOPPING_MISTAKES, Daemon
+from offsetwatch.disk import hash_file_stamp
 
 DEADLINE_S = 120.0
 MODULE = sys.modules[Daemon.__module__]  # its package gives out a function of the same name
@@ -62,7 +63,8 @@ class Running:
         self.path = folder / "offsetwatch.yaml"
         self.port = free_port()
         self.write("lab")
-        self.daemon = Daemon(config.load(self.path), self.path)
+        stamp = hash_file_stamp(self.path)
+        self.daemon = Daemon(config.load(self.path), self.path, file_stamp=stamp)
         self.codes: list[int] = []
 
     def write(self, name: str, more: str = "", *, port: int | None = None) -> None:
@@ -130,6 +132,18 @@ def test_a_good_file_swaps_the_inputs(running):
     assert running.names() <= {"prod"}
     running.awaits("prod")
     assert running.gauge() == "1"
+
+
+def test_the_stamp_is_that_of_the_file_that_was_read_last(running):
+    read_stamp = running.daemon._server._page_facts.file_stamp
+    before = read_stamp()
+    assert before == hash_file_stamp(running.path)
+    running.write("lab", "nonsense: 1\n")
+    assert running.reload()
+    assert read_stamp() == before
+    running.write("lab", "# the same\n")
+    assert running.reload() == ()
+    assert read_stamp() == hash_file_stamp(running.path) != before
 
 
 def test_the_address_of_the_boards_follows_a_reload(running):

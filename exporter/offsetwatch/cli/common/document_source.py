@@ -11,24 +11,29 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from offsetwatch import config as configuration
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.remote.read_client import (
+from offsetwatch.cli.common.config_excerpt import ConfigExcerpt, read_config_excerpt
+from offsetwatch.cli.remote.plain_request import (
     REQUEST_TIMEOUT_S,
     DaemonResponse,
-    ReadListener,
-    fetch_document,
+    find_local_address,
+    request_plainly,
 )
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Config
-from offsetwatch.config.identity import describe_differences, format_cluster_hashes
-from offsetwatch.errors import AccessDenied, ClientError, ConfigError, MalformedResponse
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    ConfigError,
+    MalformedResponse,
+    TargetUnreachable,
+)
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -42,6 +47,8 @@ from offsetwatch.serve.documents.types import UnreadInput
 
 if TYPE_CHECKING:
     from offsetwatch.cli.common.own_inspection import OwnInspection
+    from offsetwatch.cli.remote.read_client import ReadListener
+    from offsetwatch.config import Config
     from offsetwatch.state.snapshot import Snapshot
 
 # --- clusters that could not be read -------------------------------------------------------------
@@ -116,7 +123,7 @@ def collect_unread_clusters(
     inputs: Iterable[UnreadInput],
     waiting_for: Iterable[str],
     *,
-    config: Config | None,
+    config: Config | ConfigExcerpt | None,
     silent: Mapping[ClusterName, str] | None = None,
 ) -> tuple[UnreadCluster, ...]:
     """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
@@ -141,7 +148,7 @@ def _choose_cluster(
     candidates: tuple[ClusterName, ...],
     error: str | None,
     failing: Collection[ClusterName],
-    config: Config | None,
+    config: Config | ConfigExcerpt | None,
 ) -> ClusterName:
     """Return the cluster that an input is missing for.
 
@@ -159,7 +166,7 @@ def _build_unread_cluster(
     cluster: ClusterName,
     unread_inputs: Mapping[str, UnreadInput],
     silent: str | None,
-    config: Config | None,
+    config: Config | ConfigExcerpt | None,
 ) -> UnreadCluster:
     errors = (unread_input.last_error for unread_input in unread_inputs.values())
     read = (unread_input.last_success_at for unread_input in unread_inputs.values())
@@ -188,7 +195,9 @@ def parse_waiting_line(text: str) -> UnreadInput:
     return UnreadInput(kind, name, last_error=error.removesuffix(")") if bracket else None)
 
 
-def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
+def find_input_clusters(
+    kind: str, name: str, config: Config | ConfigExcerpt | None
+) -> tuple[ClusterName, ...]:
     """Return the clusters that are asked for an input, or the source that is.
 
     The first is the one that the input belongs to.
@@ -213,7 +222,7 @@ def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[Cl
     return tuple(dict.fromkeys((owner, *(ClusterName(KAFKA, kafka) for kafka in config.kafka))))
 
 
-def _find_address(config: Config, cluster: ClusterName) -> str | None:
+def _find_address(config: Config | ConfigExcerpt, cluster: ClusterName) -> str | None:
     if cluster.kind == KAFKA:
         kafka = config.kafka.get(cluster.name)
         return None if kafka is None else kafka.bootstrap
@@ -250,7 +259,16 @@ class ReadOptions(NamedTuple):
 
     def loaded(self) -> Config | None:
         """Return the configuration; None if no file is named. Raises ConfigError."""
-        return None if self.config_path is None else configuration.load(self.config_path)
+        if self.config_path is None:
+            return None
+        from offsetwatch.config import load  # noqa: PLC0415 - the schema
+
+        return load(self.config_path)
+
+    def read_excerpt(self) -> ConfigExcerpt | None:
+        """Return an excerpt of the configuration; None if the whole of it is needed."""
+        named = self.url is not None or self.config_path is None
+        return None if named or self.direct else read_config_excerpt(Path(str(self.config_path)))
 
     def required(self) -> Config:
         """Return the configuration, for an own inspection. Raises ConfigError if none is named."""
@@ -270,7 +288,7 @@ class SourcedDocument:
     body: bytes
     by: str
     unread: tuple[UnreadCluster, ...]
-    config: Config | None
+    config: Config | ConfigExcerpt | None
     inspection: OwnInspection | None = None
 
     def decode(self, kind: type[DocumentType]) -> DocumentType:
@@ -335,6 +353,16 @@ def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | N
     """
     if reading.direct:
         return None
+    excerpt = reading.read_excerpt()
+    if excerpt is not None:
+        try:
+            sourced = _read_of_same_file(reading, path, excerpt)
+        except TargetUnreachable:
+            return None
+        if sourced is not None:
+            return sourced
+    from offsetwatch.cli.remote.read_client import ReadListener, fetch_document  # noqa: PLC0415 - the schema
+
     loaded = reading.loaded()
     named = reading.url is not None  # by its address: there is nobody else to ask
     listener = ReadListener(loaded, reading.url)
@@ -357,16 +385,47 @@ def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | N
             said = "this is not a document of offsetwatch"
             raise MalformedResponse(listener.where, said) from exc
         return None
-    old_s = max(0.0, SystemClock().now() - head.at)
-    if own is not None and not _may_serve(head, own, old_s):
+    if own is not None and not _may_serve(head, own):
         return None
+    return _build_sourced_document(answer, head, listener.where, loaded)
+
+
+def _read_of_same_file(
+    reading: ReadOptions, path: str, excerpt: ConfigExcerpt
+) -> SourcedDocument | None:
+    """Return the document of a daemon that has read this very file, and so has checked it.
+
+    None if that is not certain, or if there is more to say of the answer. Raises TargetUnreachable.
+    """
+    where = find_local_address(excerpt.listen)
+    try:
+        answer = request_plainly(where, path, min(REQUEST_TIMEOUT_S, reading.timeout_s))
+        if answer.status != HTTPStatus.OK or answer.file_stamp != (excerpt.stamp or None):
+            return None
+        head = documents.decode(answer.body, _DocumentHead)
+    except TargetUnreachable:
+        raise
+    except (ClientError, ValueError, OverflowError, RecursionError):
+        return None
+    if not _may_serve(head, excerpt):
+        return None
+    return _build_sourced_document(answer, head, where, excerpt)
+
+
+def _build_sourced_document(
+    answer: DaemonResponse, head: _DocumentHead, where: str, config: Config | ConfigExcerpt | None
+) -> SourcedDocument:
     missing = (*head.unread, *(input_status for input_status in head.inputs if not input_status.up))
     return SourcedDocument(
         body=answer.body,
-        by=f"the daemon on {listener.where}, {output.format_age(old_s)} old",
-        unread=collect_unread_clusters(missing, head.waiting_for, config=loaded),
-        config=loaded,
+        by=f"the daemon on {where}, {output.format_age(_compute_age_s(head))} old",
+        unread=collect_unread_clusters(missing, head.waiting_for, config=config),
+        config=config,
     )
+
+
+def _compute_age_s(head: _DocumentHead) -> float:
+    return max(0.0, SystemClock().now() - head.at)
 
 
 def _is_other_daemon(
@@ -375,6 +434,8 @@ def _is_other_daemon(
     """Return whether the daemon watches other clusters than the file names; print differences."""
     if answer.clusters is None:
         return False  # of a version that does not say
+    from offsetwatch.config.identity import describe_differences, format_cluster_hashes  # noqa: PLC0415 - the schema
+
     other = describe_differences(format_cluster_hashes(config), answer.clusters)
     if other:
         more = f", and {len(other) - DIFFERENCES_MAX} more" if len(other) > DIFFERENCES_MAX else ""
@@ -386,7 +447,7 @@ def _is_other_daemon(
     return bool(other)
 
 
-def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
+def _may_serve(head: _DocumentHead, config: Config | ConfigExcerpt) -> bool:
     """Return whether the daemon's document can be used.
 
     It must be about the clusters of this configuration only, as another daemon may listen at the
@@ -396,4 +457,5 @@ def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
     if head.connect_cluster is not None:
         there.add(head.connect_cluster)
     knows = head.ready is not False or bool(head.judgements)
-    return old_s <= STALE_S and knows and there <= {cluster.name for cluster in config.connect}
+    fresh = _compute_age_s(head) <= STALE_S
+    return fresh and knows and there <= {cluster.name for cluster in config.connect}

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.config_excerpt import ConfigExcerpt
 from offsetwatch.cli.common.document_source import (
     CONNECT,
     ClusterName,
@@ -62,9 +63,8 @@ def explain_connector(
     Raises ConfigError if there is no such connector, or several. Raises ResponseTimeout if it may
     be in what could not be read.
     """
-    loaded = None if reading.url is not None else reading.loaded()
-    if loaded is not None and connect_cluster is not None:
-        find_connect(loaded, connect_cluster)
+    if connect_cluster is not None and reading.url is None:
+        _check_connect_cluster(reading, connect_cluster)
     query = {"connector": connector, "connect_cluster": connect_cluster}
     named = {name: value for name, value in query.items() if value is not None}
     build = partial(_build_explanation, name=connector, cluster=connect_cluster)
@@ -104,6 +104,13 @@ def explain_connector(
     return FINDINGS if problems or loud else OK
 
 
+def _check_connect_cluster(reading: ReadOptions, name: str) -> None:
+    """Raise ConfigError with the known names if no Connect cluster has this name."""
+    excerpt = reading.read_excerpt()
+    if excerpt is None or all(connect.name != name for connect in excerpt.connect):
+        find_connect(reading.required(), name)
+
+
 def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) -> bytes:
     """Return the document; empty if the connector may be in what was not read."""
     from offsetwatch.serve.documents.explain import encode_explain  # noqa: PLC0415 - the state too
@@ -125,8 +132,12 @@ def _read_remediation(
         return None
     from offsetwatch.cli.inspect.explain_remediation import read_remediation  # noqa: PLC0415 - the journal too
 
-    snapshot = None if inspection is None else inspection.snapshot
-    return read_remediation(config, snapshot, cluster, connector)
+    if inspection is None or isinstance(config, ConfigExcerpt):
+        return read_remediation(config, cluster, connector)
+    from offsetwatch.cli.inspect.remediation_preview import preview_remediation  # noqa: PLC0415 - the guards too
+
+    previews = preview_remediation(config, inspection.snapshot, cluster, connector)
+    return read_remediation(config, cluster, connector)._replace(previews=previews)
 
 
 def _find_missing_clusters(document: ExplainBody, sourced: SourcedDocument) -> list[UnreadCluster]:

@@ -21,7 +21,6 @@ from offsetwatch.cli.plans.print import (
     print_guards,
 )
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Config
 from offsetwatch.errors import JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.journal.index import JournalIndex
@@ -40,8 +39,9 @@ from offsetwatch.remedy.views import plan_view
 from offsetwatch.remedy.views.plan_text import COMMAND
 
 if TYPE_CHECKING:
+    from offsetwatch.cli.common.config_excerpt import ConfigExcerpt
     from offsetwatch.cli.inspect.remediation_preview import RemediationPreview
-    from offsetwatch.state.snapshot import Snapshot
+    from offsetwatch.config import Config
 
 
 class RemediationReport(NamedTuple):
@@ -67,21 +67,11 @@ class RemediationReport(NamedTuple):
 
 
 def read_remediation(
-    config: Config, snapshot: Snapshot | None, cluster: str, connector: str
+    config: Config | ConfigExcerpt, cluster: str, connector: str
 ) -> RemediationReport:
-    """Return what is known of a connector's remediation.
-
-    snapshot    of an own inspection that is still open; None if there was none
-    """
-    previews: tuple[RemediationPreview, ...] = ()
-    if snapshot is not None:
-        from offsetwatch.cli.inspect.remediation_preview import (  # noqa: PLC0415 - the guards too
-            preview_remediation,
-        )
-
-        previews = preview_remediation(config, snapshot, cluster, connector)
+    """Return what the journal has of a connector's remediation."""
     journal = read_connector_remediation(config, cluster, connector, SystemClock().now())
-    return RemediationReport(journal, previews)
+    return RemediationReport(journal, ())
 
 
 class ConnectorRemediation(NamedTuple):
@@ -102,7 +92,7 @@ class ConnectorRemediation(NamedTuple):
 
 
 def read_connector_remediation(
-    config: Config, cluster: str, connector: str, now: float
+    config: Config | ConfigExcerpt, cluster: str, connector: str, now: float
 ) -> ConnectorRemediation | None:
     """Return the state; None if there is no journal yet, or if it is damaged, which is printed."""
     folder = Path(config.state_dir)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from offsetwatch import config, documents
+from offsetwatch import documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import (
     CONNECT,
@@ -26,7 +26,6 @@ from offsetwatch.cli.common.document_source import (
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
-from offsetwatch.cli.remote.read_client import find_daemon_address, request_document
 from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.errors import (
     AccessDenied,
@@ -65,6 +64,7 @@ from offsetwatch.serve.documents.types import (
 from offsetwatch.toolbox.suggestions import suggest_name
 
 if TYPE_CHECKING:
+    from offsetwatch.config import Config
     from offsetwatch.state.snapshot import Snapshot
 
 # Beyond them a person reads nothing in an incident, and drawing thousands of rows takes seconds.
@@ -533,7 +533,7 @@ def _read_states(
     return rows, "; ".join(by), missing
 
 
-def _read_last_states(loaded: config.Config, timeout_s: float) -> tuple[ConnectorRow, ...]:
+def _read_last_states(loaded: Config, timeout_s: float) -> tuple[ConnectorRow, ...]:
     """Return the states that workers which do not answer wrote last."""
     from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients
 
@@ -556,7 +556,10 @@ def _build_connector_row(cluster: str, connector: Connector) -> ConnectorRow:
 
 def check_health(config_path: Path) -> int:
     """Print why the local daemon is not healthy; return the exit code."""
-    loaded = config.load(config_path)
+    from offsetwatch.cli.remote.read_client import find_daemon_address, request_document  # noqa: PLC0415 - the schema
+    from offsetwatch.config import load  # noqa: PLC0415 - the schema
+
+    loaded = load(config_path)
     try:
         answer = request_document(loaded, "/-/healthy", HEALTH_S)
     except ClientError as exc:

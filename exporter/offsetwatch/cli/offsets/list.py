@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,10 +29,13 @@ from offsetwatch.cli.offsets.store_options import (
     find_connect,
     take_store_options,
 )
-from offsetwatch.config import Config, Connect
 from offsetwatch.errors import AccessDenied, ClientError, NoReadableCluster, TargetUnreachable
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.suggestions import suggest_name
+
+if TYPE_CHECKING:
+    from offsetwatch.cli.common.config_excerpt import ConfigExcerpt
+    from offsetwatch.config import Config, Connect
 
 OK, UNREAD, USAGE = 0, 1, 2
 
@@ -88,7 +91,7 @@ def print_cluster_offsets(
     if sourced is not None:
         listing.take(sourced.decode(StatusDocument), sourced.unread, sourced.config)
         listing.by.append(sourced.by)
-    if sourced is None or sourced.config is not None:
+    if sourced is None or listing.lacks_clusters(sourced.config):
         loaded = reading.required()
         listing.read_connect(loaded, reading)
         listing.read_topics(loaded, max(1.0, reading.timeout_s - (time.monotonic() - began)))
@@ -110,7 +113,10 @@ class _OffsetListing:
         self.by: list[str] = []
 
     def take(
-        self, status: StatusDocument, missing: tuple[UnreadCluster, ...], config: Config | None
+        self,
+        status: StatusDocument,
+        missing: tuple[UnreadCluster, ...],
+        config: Config | ConfigExcerpt | None,
     ) -> None:
         """Take the offsets of clusters that the daemon reads completely.
 
@@ -137,6 +143,13 @@ class _OffsetListing:
         if config is None:
             self._rows |= self._partly
             self._unread += (unread.text for unread in missing)
+
+    def lacks_clusters(self, config: Config | ConfigExcerpt | None) -> bool:
+        """Return whether offsets of a requested Connect cluster are still to be read over REST."""
+        if config is None:  # only the daemon is asked
+            return False
+        names = {connect.name for connect in config.connect if connect.worker_urls}
+        return not (names if self._connect is None else {self._connect}) <= self._rows.keys()
 
     def read_connect(self, config: Config, reading: ReadOptions) -> None:
         """Read the offsets of the remaining Connect clusters over REST.

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from offsetwatch.config import Config, Connect, load
 from offsetwatch.errors import ConfigError
 from offsetwatch.toolbox.suggestions import suggest_name
+
+if TYPE_CHECKING:
+    from offsetwatch.config import Config, Connect
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def take_store_options(options: dict[str, Any], *, everywhere: bool = False) -> 
         raise click.UsageError("--connect or --worker-config, not both")
     if where.connect is None and where.worker_config is None and not everywhere:
         if where.config_path is not None:
+            from offsetwatch.config import load  # noqa: PLC0415 - the schema
+
             names = ", ".join(connect.name for connect in load(where.config_path).connect)
             raise ConfigError((f"--connect: name the Connect cluster, of: {names}",))
         raise click.UsageError(

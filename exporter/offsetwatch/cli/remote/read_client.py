@@ -10,17 +10,21 @@ checked.
 from __future__ import annotations
 
 import http.client
-import os
-import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from offsetwatch.addresses import format_address
+from offsetwatch.cli.remote.plain_request import (
+    BODY_BYTES_MAX,
+    REQUEST_TIMEOUT_S,
+    DaemonResponse,
+    exchange,
+    find_local_address,
+    open_connection,
+    split_address,
+)
 from offsetwatch.clients.http.auth import (
     TlsContext,
     UnusableCredentials,
@@ -29,7 +33,6 @@ from offsetwatch.clients.http.auth import (
 from offsetwatch.clients.http.bodies import HTML_PAGE, is_html
 from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.config.files import describe_file_error, read_secret
-from offsetwatch.config.identity import CLUSTERS_HEADER
 from offsetwatch.config.schema import web
 from offsetwatch.errors import (
     AccessDenied,
@@ -40,31 +43,12 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
-_NO_DAEMON_ADVICE: Final = (
-    "check the address, and that the daemon runs there: `offsetwatch healthcheck` on its host"
-)
 _CERTIFICATE_END: Final = "-----END CERTIFICATE-----"
-
-
-class DaemonResponse(NamedTuple):
-    """Response of a daemon.
-
-    clusters    hashes of the clusters that it watches (config/identity.py); None if it sends none
-    """
-
-    status: int
-    body: bytes
-    clusters: str | None = None
 
 
 def find_daemon_address(config: Config) -> str:
     """Return the address at which the daemon of this configuration listens on this machine."""
-    host, _, port = config.listen.rpartition(":")
-    bare = host.removeprefix("[").removesuffix("]")
-    if bare in {"", "0.0.0.0", "*"}:  # noqa: S104 - compared only
-        bare = "127.0.0.1"
-    return format_address("::1" if bare == "::" else bare, port)
+    return find_local_address(config.listen)
 
 
 def request_document(config: Config, path: str, timeout_s: float) -> DaemonResponse:
@@ -79,68 +63,22 @@ def request_document(config: Config, path: str, timeout_s: float) -> DaemonRespo
         connection, pinned = _build_connection(config, access, where, timeout_s)
     except UnusableCredentials as exc:
         raise ConfigError((f"own_access.{exc}",)) from exc
-    try:
-        connection.connect()
-        if pinned is not None and _read_peer_certificate(connection) != pinned:
-            raise TargetUnreachable(
-                where, "it shows another certificate than web_config_file names"
-            )
-        with _shutting_down(connection, where, timeout_s):
-            connection.request("GET", path, headers=headers)
-            answer = connection.getresponse()
-            body = answer.read(BODY_BYTES_MAX + 1)
-    except (OSError, UnicodeError, http.client.HTTPException) as exc:
-        said = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__
-        raise TargetUnreachable(where, said, _NO_DAEMON_ADVICE) from exc
-    finally:
+    open_connection(connection, where)
+    if pinned is not None and _read_peer_certificate(connection) != pinned:
         connection.close()
-    if len(body) > BODY_BYTES_MAX:
-        raise SizeLimitExceeded(where, f"an answer of more than {BODY_BYTES_MAX} bytes")
-    return DaemonResponse(answer.status, body, answer.getheader(CLUSTERS_HEADER))
-
-
-@contextmanager
-def _shutting_down(
-    connection: http.client.HTTPConnection, where: str, timeout_s: float
-) -> Iterator[None]:
-    """Shut the connection down after `timeout_s`, and raise TargetUnreachable then.
-
-    The time limit of a socket is for each part of an answer alone.
-    """
-    late = threading.Event()
-    # Its own descriptor: the other one may be closed, and its number be another file's.
-    wire = socket.socket(fileno=os.dup(connection.sock.fileno()))
-
-    def shut_down() -> None:
-        late.set()
-        with suppress(OSError):
-            wire.shutdown(socket.SHUT_RDWR)
-
-    timer = threading.Timer(timeout_s, shut_down)
-    timer.start()
-    try:
-        yield
-    except (OSError, http.client.HTTPException):
-        if not late.is_set():
-            raise
-    finally:
-        timer.cancel()
-        timer.join()
-        wire.close()
-    if late.is_set():
-        raise TargetUnreachable(where, f"no whole answer within {timeout_s:g} s", _NO_DAEMON_ADVICE)
+        raise TargetUnreachable(where, "it shows another certificate than web_config_file names")
+    return exchange(connection, where, path, headers, timeout_s)
 
 
 def _build_connection(
     config: Config, access: OwnAccess, where: str, timeout_s: float
 ) -> tuple[http.client.HTTPConnection, bytes | None]:
     """Return an unconnected connection, and the certificate to expect; None if none is pinned."""
-    host, _, port = where.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
+    host, port = split_address(where)
     file = config.web_config_file
     tls = None if file is None else web.load_web_config(file).tls_server_config
     if tls is None:
-        return http.client.HTTPConnection(host, int(port), timeout=timeout_s), None
+        return http.client.HTTPConnection(host, port, timeout=timeout_s), None
     own = access.tls if access.tls is not None else Tls()
     context = TlsContext(own).get()
     pinned = None
@@ -153,7 +91,7 @@ def _build_connection(
         except (OSError, ValueError) as exc:
             problem = describe_file_error(exc)
             raise ConfigError((f"tls_server_config.cert_file: {problem}",)) from None
-    connection = http.client.HTTPSConnection(host, int(port), timeout=timeout_s, context=context)
+    connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=context)
     return connection, pinned
 
 
@@ -170,9 +108,6 @@ def _read_peer_certificate(connection: http.client.HTTPConnection) -> bytes | No
     return (
         tls_socket.getpeercert(binary_form=True) if isinstance(tls_socket, ssl.SSLSocket) else None
     )
-
-
-REQUEST_TIMEOUT_S: Final = 2.0
 
 
 class ReadListener(NamedTuple):

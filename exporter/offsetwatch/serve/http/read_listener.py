@@ -24,7 +24,7 @@ from aiohttp.typedefs import Handler
 
 from offsetwatch import __version__
 from offsetwatch.clock import SteadyClock
-from offsetwatch.config.identity import CLUSTERS_HEADER
+from offsetwatch.documents import CLUSTERS_HEADER, FILE_HEADER
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
 from offsetwatch.serve.documents.types import UNKNOWN_DOCUMENT
@@ -82,11 +82,13 @@ class PageFacts:
     options      options by which a command on this host finds this daemon: `--config FILE`
     boards_url   returns the current address of the Grafana boards, or None
     clusters     returns hashes of the current configuration's clusters (config/identity.py)
+    file_stamp   returns the stamp of the file that the current configuration was read from
     """
 
     options: str = ""
     boards_url: Callable[[], str | None] = lambda: None
     clusters: Callable[[], str] = lambda: ""
+    file_stamp: Callable[[], str] = lambda: ""
 
 
 _NO_FACTS: Final = PageFacts()
@@ -379,6 +381,8 @@ class ReadServer:
         headers = {"Cache-Control": "no-cache"}
         if clusters := self._page_facts.clusters():
             headers[CLUSTERS_HEADER] = clusters
+        if file_stamp := self._page_facts.file_stamp():
+            headers[FILE_HEADER] = file_stamp
         if version is not None:
             headers["ETag"] = f'W/"{version(snapshot)}"'  # weak: it may be sent compressed
             if _has_etag(request, headers["ETag"]):

@@ -20,10 +20,15 @@ from click.testing import CliRunner, Result
 from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.document_source import CONNECT as CONNECT_KIND
-from offsetwatch.cli.common.document_source import ClusterName
+from offsetwatch.cli.common.document_source import (
+    ClusterName,
+    ReadOptions,
+    read_daemon_document,
+)
 from offsetwatch.config import Config, load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes
 from offsetwatch.daemon.state_dir import StateDir
+from offsetwatch.disk import hash_file_stamp
 from offsetwatch.errors import (
     ConfigError,
     NoReadableCluster,
@@ -73,7 +78,13 @@ def clusters() -> list[str]:
 
 
 @pytest.fixture
-def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
+def stamps() -> list[str]:
+    """The stamp of the file that the daemon has read; it sends none while this is empty."""
+    return []
+
+
+@pytest.fixture
+def daemon(clusters: list[str], stamps: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     """A daemon's listener: its port, and in a list of one what it shows."""
     rows = [build_snapshot()]
     server = ReadServer(
@@ -82,7 +93,9 @@ def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
         heartbeat=LoopHeartbeat(lambda: True),
         reload=Future,
         reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
-        page_facts=PageFacts(clusters=lambda: " ".join(clusters)),
+        page_facts=PageFacts(
+            clusters=lambda: " ".join(clusters), file_stamp=lambda: "".join(stamps)
+        ),
     )
     server.start()
     yield server.port, rows
@@ -150,6 +163,7 @@ SLOW_IMPORTS = frozenset(
         *("offsetwatch.clients.connect", "offsetwatch.clients.kafka", "offsetwatch.daemon"),
         *("offsetwatch.ingest", "offsetwatch.judge", "offsetwatch.state"),
         *("offsetwatch.remedy.journal", "offsetwatch.toolbox.store"),
+        *("offsetwatch.config", "pydantic"),
     }
 )
 IMPORT_SCRIPT = """
@@ -166,12 +180,13 @@ print(json.dumps([run(words) for words in json.loads(sys.argv[1])]))
 """
 
 
-def test_beside_a_daemon_verbs_import_no_client_of_a_cluster(tmp_path, daemon):
+def test_beside_a_daemon_verbs_import_no_client_and_no_schema(tmp_path, daemon, stamps):
     port, rows = daemon
     rows[0] = replace(build_snapshot(), ready=True, waiting_for=(), inputs=())
     where = ("-c", str(config(tmp_path, port)))
+    stamps.append(hash_file_stamp(tmp_path / "offsetwatch.yaml"))
     verbs = (
-        *(("status",), ("connectors", "status"), ("explain", "mm2")),
+        *(("status",), ("connectors", "status"), ("explain", "mm2", "--connect", "lab")),
         ("offsets", "list", "--connect", "lab"),
     )
     done = subprocess.run(
@@ -187,7 +202,6 @@ def test_beside_a_daemon_verbs_import_no_client_of_a_cluster(tmp_path, daemon):
     assert "GET /" not in done.stderr
     for verb, modules in zip((("--version",), *verbs), json.loads(done.stdout), strict=True):
         assert (verb, SLOW_IMPORTS & {*modules}) == (verb, frozenset())
-    assert "pydantic" not in json.loads(done.stdout)[0]
 
 
 # What only a preview of remediation needs, which is not made of a daemon's answer.
@@ -197,11 +211,12 @@ PREVIEW_IMPORTS = SLOW_IMPORTS - {"offsetwatch.remedy.journal"} | {
 }
 
 
-def test_explain_reads_the_journal_without_what_evaluates_and_changes(tmp_path, daemon):
+def test_explain_reads_the_journal_without_what_evaluates_and_changes(tmp_path, daemon, stamps):
     port, rows = daemon
     rows[0] = replace(build_snapshot(), ready=True, waiting_for=(), inputs=())
     ServiceBench(tmp_path / "state")
     words = ["explain", "mm2", "-c", str(config(tmp_path, port))]
+    stamps.append(hash_file_stamp(tmp_path / "offsetwatch.yaml"))
     done = subprocess.run(
         [sys.executable, "-c", IMPORT_SCRIPT, json.dumps([words])],
         capture_output=True,
@@ -242,6 +257,36 @@ def test_the_probe_is_sent_before_what_reads_the_clusters_is_loaded():
     loaded = done.stdout.split()
     assert "offsetwatch.clients.kafka.inspector" in loaded
     assert [name for name in LATE_IMPORTS if name in loaded] == []
+
+
+def test_a_file_that_changed_since_the_daemon_read_it_is_checked(tmp_path, daemon, stamps):
+    path = config(tmp_path, daemon[0])
+    stamps.append(hash_file_stamp(path))
+    done = typed("status", "-c", str(path))
+    assert "the daemon on 127.0.0.1" in done.stdout
+    assert "not read: Kafka cluster west (127.0.0.1:1): Local: Timed out" in done.stderr
+    path.write_text(f"{path.read_text()}lissten: 1\n")
+    done = typed("status", "-c", str(path))
+    assert isinstance(done.exception, ConfigError)
+    assert 'lissten: unknown key, did you mean "listen"?' in str(done.exception)
+
+
+def test_an_unknown_connect_cluster_is_refused_beside_a_daemon(tmp_path, daemon, stamps):
+    path = config(tmp_path, daemon[0])
+    stamps.append(hash_file_stamp(path))
+    for verb in (("explain", "mm2"), ("offsets", "list")):
+        done = typed(*verb, "-c", str(path), "--connect", "lba")
+        assert isinstance(done.exception, ConfigError)
+        assert "no Connect cluster lba (did you mean lab?)" in str(done.exception)
+
+
+def test_a_daemon_that_does_not_answer_is_asked_once(tmp_path):
+    with closing(socket.create_server(("127.0.0.1", free_port()), backlog=8)) as silent:
+        path = config(tmp_path, silent.getsockname()[1])
+        assert read_daemon_document(ReadOptions(path, timeout_s=0.2), "/api/v1/status") is None
+        silent.settimeout(0.0)
+        with silent.accept()[0], pytest.raises(BlockingIOError):
+            silent.accept()
 
 
 def test_a_daemon_of_another_configuration_is_named_and_not_queried(tmp_path, daemon, clusters):
