@@ -26,6 +26,7 @@ from offsetwatch import __version__
 from offsetwatch.clock import SteadyClock
 from offsetwatch.documents import CLUSTERS_HEADER, FILE_HEADER
 from offsetwatch.errors import ConfigError
+from offsetwatch.model.observations import describe_input
 from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
 from offsetwatch.serve.documents.types import UNKNOWN_DOCUMENT
 from offsetwatch.serve.http import page_files
@@ -92,6 +93,7 @@ class PageFacts:
 
 
 _NO_FACTS: Final = PageFacts()
+_NOTHING_READ: Final = "nothing has been read yet\n"
 
 
 class ReadServer:
@@ -259,7 +261,10 @@ class ReadServer:
         snapshot = self._snapshot()
         if snapshot.ready:
             return web.Response(text="ready\n")
-        return web.Response(status=503, text="".join(f"{line}\n" for line in snapshot.waiting_for))
+        if snapshot is EMPTY_SNAPSHOT:
+            return web.Response(status=503, text=_NOTHING_READ)
+        lines = map(_describe_waiting, snapshot.waiting_for)
+        return web.Response(status=503, text="".join(f"{line}\n" for line in lines))
 
     async def _reload(self, request: web.Request) -> web.Response:
         """Reload the configuration; answer once it is in use, or with its mistakes."""
@@ -377,7 +382,7 @@ class ReadServer:
         """
         snapshot = self._snapshot()
         if snapshot is EMPTY_SNAPSHOT:  # it would look like one in which nothing exists
-            return web.Response(status=503, text="nothing has been read yet\n")
+            return web.Response(status=503, text=_NOTHING_READ)
         headers = {"Cache-Control": "no-cache"}
         if clusters := self._page_facts.clusters():
             headers[CLUSTERS_HEADER] = clusters
@@ -477,3 +482,10 @@ def _compress_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
     writer = zlib.compressobj(GZIP_LEVEL, wbits=_GZIP_WBITS)
     yield from map(writer.compress, parts)
     yield writer.flush()
+
+
+def _describe_waiting(line: str) -> str:
+    """Return a line of `waiting_for` (state/readiness.py) with its input in words."""
+    name, waiting, what = line.partition(": waiting for ")
+    kind, _, name = name.partition(" ")
+    return f"{describe_input(kind, name)}{waiting}{what}" if waiting else line

@@ -252,10 +252,20 @@ def test_healthy_has_nothing_to_do_with_readiness(client, world):
 
 def test_ready_reports_line_by_line_what_is_waited_for(client, world):
     assert client.get("/-/ready").status_code == 200
-    world.now = replace(full(), ready=False, waiting_for=("tail a: waiting", "groups b: waiting"))
+    lines = (
+        "tail east/offsets: waiting for the end of the topic",
+        "groups lab/west->east: waiting for a first attempt (Local: Timed out)",
+    )
+    world.now = replace(full(), ready=False, waiting_for=lines)
     answer = client.get("/-/ready")
     assert answer.status_code == 503
-    assert answer.text == "tail a: waiting\ngroups b: waiting\n"
+    assert answer.text == (
+        "topic east/offsets: waiting for the end of the topic\n"
+        "consumer groups of flow west->east of Connect cluster lab: "
+        "waiting for a first attempt (Local: Timed out)\n"
+    )
+    world.now = EMPTY_SNAPSHOT
+    assert client.get("/-/ready").text == "nothing has been read yet\n"
 
 
 def test_metrics_and_api_answer_before_anything_is_ready(client, world):
