@@ -46,6 +46,7 @@ from offsetwatch.remedy.model.service_api import (
     RequestTargetNotFound,
     Wish,
 )
+from offsetwatch.remedy.planner import NOTHING_FAILED
 from offsetwatch.remedy.service import ServiceCallbacks
 from offsetwatch.state.snapshot_index import ConnectorKey
 from offsetwatch.toolbox.documents import parse_pairs
@@ -297,7 +298,7 @@ def _report_refusal(
     match answer:
         case ProposalRefused():
             print_refusal(answer)
-            return DENIED
+            return OK if answer.said == NOTHING_FAILED else DENIED  # as without a plan
         case KeyReused():
             output.print_error(
                 f"--key {request.key}: something else was requested with it before: use another "

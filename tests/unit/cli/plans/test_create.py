@@ -68,6 +68,14 @@ def test_a_stop_and_a_restart_need_no_more_than_a_name(bench, action, case):
     assert bench.planner.requests[0][0].wish is case
 
 
+def test_a_restart_while_nothing_has_failed_ends_with_0_as_on_the_daemons_host(bench):
+    said = "no task is failed: there is nothing to restart"
+    bench.planner.says = service_api.ProposalRefused(said=said)
+    inputs = ("--connector", "orders", "--connect", "lab", "--because", "x")
+    done = typed("plan", "create", "restart", *inputs, bureau=bench)
+    assert (done.exit_code, done.stderr.strip()) == (0, said)
+
+
 def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bench):
     done = typed(*SKIP, "--dry-run", "--json", bureau=bench)
     assert done.exit_code == 0
