@@ -53,6 +53,7 @@ _YAML_HINTS = {
     "<block end>": _MISFIT,
     "a comment or a line break": "| and > begin a text of several lines: put this value in quotes",
     "indentation indicator": "| and > begin a text of several lines: put this value in quotes",
+    "'<stream end>'": "a { or a [ before this is not closed",
     "while parsing a node": "a value is missing or cannot begin so: put it in quotes",
     "node content": "a value is missing or cannot begin so: put it in quotes",
     "for merging": "<< needs a mapping, or a list of mappings",

@@ -358,6 +358,12 @@ def broken() -> list[str]:
     return [*cut, *put, *begun, *(f"a: [b{sign}\nc: d" for sign in SIGNS)]
 
 
+@pytest.mark.parametrize("text", ["a: {\n", "a: [\n", "a: {b: 1\n", "a: [1\n"])
+def test_a_bracket_that_is_not_closed_is_named(text):
+    with pytest.raises(ConfigError, match="before this is not closed"):
+        parse_yaml(text, "f")
+
+
 def test_what_is_no_yaml_is_described_without_the_words_of_its_parser():
     result = 0
     for text in broken():
