@@ -57,6 +57,7 @@ KAFKA, CONNECT, SOURCE = "Kafka", "Connect", "source"
 _INPUT_KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})
 
 
+_WAITING: Final = ": waiting for "
 _INPUT_WORDS: Final = {
     CONNECT_REST: "connectors and their states",
     GROUPS: "groups of sinks",
@@ -129,7 +130,8 @@ def collect_unread_clusters(
     """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
     silent = silent or {}
     missing: dict[ClusterName, dict[str, UnreadInput]] = {cluster: {} for cluster in silent}
-    unread_inputs = (*(parse_waiting_line(text) for text in waiting_for), *inputs)
+    named = (text for text in waiting_for if _WAITING in text)  # before its first tick it has none
+    unread_inputs = (*map(parse_waiting_line, named), *inputs)
     clusters = [find_input_clusters(each.kind, each.input, config) for each in unread_inputs]
     failing = {*silent, *(cluster for cluster, *others in clusters if not others)}
     for unread_input, candidates in zip(unread_inputs, clusters, strict=True):
@@ -187,7 +189,7 @@ def find_awaited_clusters(unread_input: UnreadInput, config: Config) -> frozense
 
 def parse_waiting_line(text: str) -> UnreadInput:
     """Return the input of a line `KIND INPUT: waiting for WHAT (ERROR)` of state/readiness.py."""
-    head, _, said = text.partition(": waiting for ")
+    head, _, said = text.partition(_WAITING)
     kind, _, name = head.partition(" ")
     if kind not in _INPUT_KINDS:
         return UnreadInput("", head, last_error=said or None)

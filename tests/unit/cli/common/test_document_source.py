@@ -617,6 +617,17 @@ def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
     assert not _is_wait_over(sinks, silent, loaded, 1.0)
 
 
+def test_an_inspection_that_ends_before_its_first_tick_names_no_input(tmp_path):
+    from offsetwatch.cli.common.document_source import KAFKA, ClusterName, collect_unread_clusters
+    from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
+
+    loaded = load(config(tmp_path, free_port()), {})
+    silent = {ClusterName(KAFKA, "west"): "no answer"}
+    waiting = EMPTY_SNAPSHOT.waiting_for
+    (missing,) = collect_unread_clusters((), waiting, config=loaded, silent=silent)
+    assert (missing.cluster, missing.inputs) == ("west", ())
+
+
 @pytest.mark.parametrize(
     ("error", "others"),
     [
