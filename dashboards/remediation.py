@@ -33,8 +33,8 @@ HELD: Final = Bad(
 
 # Findings of which plans are made, and the guards by which everything is held at once.
 INCIDENTS: Final = "poison_suspected|connector_failed|task_failed|mm2_silent_stall"
-HALTS: Final = "kill_switch|pause|breaker|journal|storm|mode"
-SAFETY: Final = "receipt|backup|fence|settled|stands_still|group_empty"
+HALTS: Final = "kill_switch|pause|breaker|journal|mass_failure|mode"
+SAFETY: Final = "receipt|backup|fence|settled|connector_stopped|group_empty"
 
 ELSEWHERE: Final = """\
 No metric has these, because each is a list that an operator reads before acting:

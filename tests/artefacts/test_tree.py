@@ -27,22 +27,6 @@ BANNED_IN_TESTS = {"nobody", "nobodys", "somebody", "somebodys", "whoever", "tol
 # Words after which a docstring leaves its subject out.
 _VAGUE_BEGINNINGS = "Of What Whether Where Who Whose How One That As When Which"
 VAGUE_BEGINNINGS = frozenset(_VAGUE_BEGINNINGS.split())
-# What stands in a published document (OpenAPI), in guards' names, or is a word of the field.
-PUBLISHED = {
-    "shown_first",
-    "Wish",
-    "BreakerSeen",
-    "LAST_SEEN",
-    "same_place",
-    "storm",
-    "stands_still",
-    "NO_LANDING",
-    "landing",
-    "landing_from",
-    "law",
-    "standing",
-    "wish",
-}
 OF_THE_FIELD = {
     "_HALF_LIFE_WEEKS",  # of a weight
     "LOOK_BACK_S",
@@ -103,7 +87,7 @@ def test_names_are_words_of_the_field(package):
         for module in MODULES
         if module.relative_to(PACKAGE).parts[0] == package
         for name in (module.stem, *names_of(module))
-        if words(name) & BANNED and name not in PUBLISHED | OF_THE_FIELD
+        if words(name) & BANNED and name not in OF_THE_FIELD
     ]
     assert wrong == []
 

@@ -104,7 +104,7 @@ class MemoryService:
         row = self.rows.get(plan_id)
         if row is None:
             return None
-        step = PlanStepRow(step="stop", requests=("PUT /connectors/orders/stop",), standing="to do")
+        step = PlanStepRow(step="stop", requests=("PUT /connectors/orders/stop",), status="to do")
         return PlanDetails(row=row, plan=plan_of(plan_id=plan_id), steps=(step,), guards=(GUARD,))
 
     def propose(
@@ -122,7 +122,7 @@ class MemoryService:
             self.changed.append(("propose", request, by))
             row = plan_row(
                 f"p{len(self.rows) + 1}",
-                action=request.wish.value,
+                action=request.action.value,
                 connect_cluster=request.connect_cluster,
                 connector=request.connector,
                 created_by=by,

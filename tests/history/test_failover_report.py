@@ -61,7 +61,11 @@ def test_a_group_that_only_an_early_sync_translates_would_have_read_nearly_every
     assert billing.figures["reread"].known == billing.figures["reread"].of == 11
     assert billing.unknown == {}
     outcome = first(build_typical_hour(), tmp_path / "again")
-    assert (outcome.landing, outcome.landing_from, outcome.cost.best) == (1, "checkpoint", 2700)
+    assert (outcome.start_offset, outcome.start_offset_from, outcome.cost.best) == (
+        1,
+        "checkpoint",
+        2700,
+    )
 
 
 def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path) -> None:
@@ -70,7 +74,12 @@ def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path
     past.ends.clear()
     past.add_samples(0, 2700, own=2690)
     outcome = first(past, tmp_path)
-    assert (outcome.landing, outcome.landing_from, outcome.cost.reread, outcome.cost.skip) == (
+    assert (
+        outcome.start_offset,
+        outcome.start_offset_from,
+        outcome.cost.reread,
+        outcome.cost.skip,
+    ) == (
         2690,
         "group",
         10,
@@ -85,7 +94,10 @@ def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
     past.add_samples(0, 2700, own=2690)
     past.add_samples(60, 2700)
     result = moments(build(past.write(tmp_path)))
-    assert [outcome.landing_from for outcome in result[:2] if outcome] == ["group", "checkpoint"]
+    assert [outcome.start_offset_from for outcome in result[:2] if outcome] == [
+        "group",
+        "checkpoint",
+    ]
 
 
 def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -> None:
@@ -151,10 +163,12 @@ def test_a_position_of_a_minute_ago_is_shown_with_the_time_of_its_sample(tmp_pat
             id="target shorter than acked",
         ),
         pytest.param(
-            {"there": (2, 3000)}, FailoverUnknownReason.OUTSIDE_THE_LOG, id="landing deleted"
+            {"there": (2, 3000)}, FailoverUnknownReason.OUTSIDE_THE_LOG, id="start offset deleted"
         ),
         pytest.param(
-            {"group": "reports"}, FailoverUnknownReason.NO_LANDING, id="no commit and no checkpoint"
+            {"group": "reports"},
+            FailoverUnknownReason.NO_START_OFFSET,
+            id="no commit and no checkpoint",
         ),
         pytest.param(
             {"partition": 1}, FailoverUnknownReason.NO_SYNCS, id="no sync of the partition"
@@ -203,7 +217,7 @@ def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path)
         past.add_samples(minute * 60, 510, own=own, partition=1)
     report = build(past.write(tmp_path))
     assert report.groups[0].curves.reread == [2709] * 4 + [None] * 7
-    assert report.groups[0].unknown == {FailoverUnknownReason.NO_LANDING: 7}
+    assert report.groups[0].unknown == {FailoverUnknownReason.NO_START_OFFSET: 7}
     assert report.groups[0].partitions == 2
 
 
@@ -236,7 +250,7 @@ def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
 
 
 @pytest.mark.parametrize(
-    ("past", "landings"),
+    ("past", "start_offsets"),
     [
         pytest.param(checkpointed(away=False, hole=False), [1, 1, 2650], id="nothing is missing"),
         pytest.param(checkpointed(away=False, hole=True), [1, 1, 2650], id="a marker"),
@@ -246,11 +260,13 @@ def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
     ],
 )
 def test_a_checkpoint_that_compaction_may_have_taken_is_not_passed_over(
-    past: Past, landings: list[int | None], tmp_path: Path
+    past: Past, start_offsets: list[int | None], tmp_path: Path
 ) -> None:
     result = moments(build(past.write(tmp_path)))
-    assert [result[minute].landing for minute in (0, 8, 9)] == landings  # type: ignore[union-attr]
-    hidden = [outcome.why for outcome in result if outcome is not None and outcome.landing is None]
+    assert [result[minute].start_offset for minute in (0, 8, 9)] == start_offsets  # type: ignore[union-attr]
+    hidden = [
+        outcome.why for outcome in result if outcome is not None and outcome.start_offset is None
+    ]
     assert set(hidden) <= {FailoverUnknownReason.CHECKPOINT_HIDDEN}
 
 

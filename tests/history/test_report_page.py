@@ -189,7 +189,7 @@ def test_every_minute_of_every_partition_is_stored(tmp_path: Path) -> None:
     ]
     alone, first, other = rows[0], rows[11], rows[22]
     assert (alone["position"], alone["log_end"], alone["missing"]) == (None, 3000, 0)
-    assert (first["position"], first["landing"], first["best"]) == (2700, 1, 2700)
+    assert (first["position"], first["start_offset"], first["best"]) == (2700, 1, 2700)
     assert (first["reread"], first["skip"], first["unknown"]) == (2699, 0, None)
     assert (first["replicated"], first["missing_age_s_max"]) == (2999, 0.0)
     assert first["minute"].timestamp() == first["sampled_at"].timestamp() == NOON

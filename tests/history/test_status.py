@@ -66,7 +66,7 @@ def test_what_ended_a_run_is_counted_on_through_later_runs(tmp_path: Path) -> No
     run(SparkTerminated("no answer"), reading=True)
     run(ZeroDivisionError())
     run(ZeroDivisionError())
-    run(KeyboardInterrupt())  # somebody's wish
+    run(KeyboardInterrupt())  # an operator's request
     assert dict(saved(tmp_path).errors) == {
         "starting": 1,
         "reading": 1,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.remedy.model.service_api import Wish
+from offsetwatch.remedy.model.service_api import RequestedAction
 from offsetwatch.serve.control.request_bodies import (
     MalformedRequest,
     WantPlan,
@@ -95,7 +95,7 @@ def test_only_a_name_that_is_known_exactly_is_taken_for_known(labels: dict[str, 
 def test_a_request_with_anything_anywhere_is_refused_or_says_what_was_said(data: st.DataObject):
     body: dict[str, Any] = {
         **SKIP,
-        "action": data.draw(st.sampled_from([item.value for item in Wish])),
+        "action": data.draw(st.sampled_from([item.value for item in RequestedAction])),
     }
     fields = (*body, "backup", "x")
     for _ in range(data.draw(st.integers(1, 3))):
@@ -110,8 +110,8 @@ def test_a_request_with_anything_anywhere_is_refused_or_says_what_was_said(data:
         body["connect_cluster"],
         body["connector"],
     )
-    assert (request.pair is not None) == (request.wish is Wish.SKIP_ONE)
-    assert (request.backup is not None) == (request.wish is Wish.RESTORE)
+    assert (request.pair is not None) == (request.action is RequestedAction.SKIP_ONE)
+    assert (request.backup is not None) == (request.action is RequestedAction.RESTORE)
     if request.pair is not None:
         assert json.loads(request.pair.partition) == body["partition"]
         assert json.loads(request.pair.offset) == body["offset"]

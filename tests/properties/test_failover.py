@@ -40,14 +40,14 @@ def test_what_is_read_again_and_what_is_skipped_lie_between_the_landing_and_the_
     if view.reread is None:
         return
     assert view.best is not None
-    assert view.landing is not None
+    assert view.start_offset is not None
     assert view.reread * view.skip == 0
     # Of the offsets between the two some may be no records.
-    assert 0 <= view.reread <= max(0, view.best - view.landing)
-    assert 0 <= view.skip <= max(0, view.landing - view.best)
+    assert 0 <= view.reread <= max(0, view.best - view.start_offset)
+    assert 0 <= view.skip <= max(0, view.start_offset - view.best)
     if all(up_step >= down_step for up_step, down_step in steps):
-        assert view.landing + view.reread - view.skip == view.best
+        assert view.start_offset + view.reread - view.skip == view.best
     # Nothing beyond the log, but for what was written since its end was read.
-    ends = [down.end, item[1] + 1, view.landing]
+    ends = [down.end, item[1] + 1, view.start_offset]
     assert down.start <= view.best <= max(ends)
     assert upstream <= up.end

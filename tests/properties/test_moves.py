@@ -71,11 +71,17 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
         for _ in range(2):
             answered(world, upstream, own, up=LOG, down=LOG)
             (view,) = world.snapshot().groups
-        lived.append((view.best, view.landing, view.landing_from, view.reread, view.skip))
+        lived.append((view.best, view.start_offset, view.start_offset_from, view.reread, view.skip))
     moments, _ = replay_samples(known, 0.0, float(len(pairs)))
     (series,) = moments.values()
     assert [
-        (value.cost.best, value.landing, value.landing_from, value.cost.reread, value.cost.skip)
+        (
+            value.cost.best,
+            value.start_offset,
+            value.start_offset_from,
+            value.cost.reread,
+            value.cost.skip,
+        )
         for value in series.values
     ] == lived
 

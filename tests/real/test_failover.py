@@ -79,7 +79,7 @@ def coarse(lab: Lab, product: Product, topic: str) -> int:
     group = f"moves-{topic}"
     lab.commit("west", group, topic, {0: 2700})
     view = await_translated(lab, product, group, {topic: 2700})[topic]
-    again, skipped = moved(lab, topic, values, 2700, view["landing"])
+    again, skipped = moved(lab, topic, values, 2700, view["start_offset"])
     assert (view["reread_records"], view["skip_records"]) == (again, skipped), view
     return again
 
@@ -161,7 +161,7 @@ def same_count(lab: Lab, *topics: str) -> None:
             raise NotYet(f"{topic}: {counts}")
 
 
-def landings(lab: Lab, group: str) -> dict[str, int]:
+def start_offsets(lab: Lab, group: str) -> dict[str, int]:
     """Topic on the target -> where translateOffsets puts the group."""
     done = subprocess.run(
         (
@@ -188,18 +188,18 @@ def views(product: Product, group: str) -> dict[str, dict[str, Any]]:
 
 
 def known(
-    product: Product, group: str, offsets: Mapping[str, int], landing_from: str
+    product: Product, group: str, offsets: Mapping[str, int], start_offset_from: str
 ) -> dict[str, dict[str, Any]]:
-    """The same, once the group's offsets and a landing of every topic are there."""
+    """The same, once the group's offsets and a start offset of every topic are there."""
     results: dict[str, dict[str, Any]] = {}
 
     def probe() -> None:
         results.clear()
         results.update(views(product, group))
         observed = {
-            name: (view["upstream"], view["landing_from"]) for name, view in results.items()
+            name: (view["upstream"], view["start_offset_from"]) for name, view in results.items()
         }
-        if observed != {name: (offset, landing_from) for name, offset in offsets.items()}:
+        if observed != {name: (offset, start_offset_from) for name, offset in offsets.items()}:
             raise NotYet(str(observed))
 
     until(f"{group} known", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
@@ -210,7 +210,7 @@ def await_translated(
     lab: Lab, product: Product, group: str, offsets: Mapping[str, int]
 ) -> dict[str, dict[str, Any]]:
     """Once the checkpoint of this offset is there (until then there may be one of an offset before
-    it) and we and the library say the same landing: what we make of it.
+    it) and we and the library say the same start offset: what we make of it.
     """
     results: dict[str, dict[str, Any]] = {}
 
@@ -218,10 +218,10 @@ def await_translated(
         results.clear()
         results.update(known(product, group, offsets, "checkpoint"))
         for topic, view in results.items():
-            if view["translated"] is not None and view["landing"] < view["translated"]:
+            if view["translated"] is not None and view["start_offset"] < view["translated"]:
                 raise NotYet(f"{topic}: {view}")
-        own = {f"{UPSTREAM}.{topic}": view["landing"] for topic, view in results.items()}
-        theirs = landings(lab, group)
+        own = {f"{UPSTREAM}.{topic}": view["start_offset"] for topic, view in results.items()}
+        theirs = start_offsets(lab, group)
         if own != theirs:
             raise NotYet(f"we say {own}, MirrorMaker's library says {theirs}")
 
@@ -250,7 +250,7 @@ def holds(lab: Lab, topic: str, view: dict[str, Any], again: int, skipped: int) 
     Where markers of both sides, which are not told apart, cancel each other out, a few of them may
     have been counted as records.
     """
-    least, most = sorted((view["landing"], view["best"]))
+    least, most = sorted((view["start_offset"], view["best"]))
     markers = log(lab.east, f"{UPSTREAM}.{topic}")[least:most].count(None)
     assert markers == 0 or lab.options.exactly_once
     slack = markers if topic == TRANSACTED else 0
@@ -272,7 +272,7 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
         result = await_translated(lab, product, group, dict.fromkeys(copied, offset))
         for topic, values in copied.items():
             view = result[topic]
-            holds(lab, topic, view, *moved(lab, topic, values, offset, view["landing"]))
+            holds(lab, topic, view, *moved(lab, topic, values, offset, view["start_offset"]))
             exported = samples(
                 product, "mm2_group_failover_reread_records", group=group, topic=topic
             )
@@ -296,7 +296,7 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2
     for topic, values in copied.items():
         first, again, skipped = own_start(lab, group, topic, values, offset)
         view = result[topic]
-        assert view["landing"] == first
+        assert view["start_offset"] == first
         holds(lab, topic, view, again, skipped)
 
 

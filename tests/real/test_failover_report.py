@@ -74,8 +74,8 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         view: dict[str, Any] = await_translated(lab, product, GROUP, {TOPIC: end})[TOPIC]
         since = time.time()
         product.run_pipeline()  # samples before and after
-        again, skipped = moved(lab, TOPIC, values, end, view["landing"])
-        costs[since, time.time()] = (end, view["landing"], again, skipped)
+        again, skipped = moved(lab, TOPIC, values, end, view["start_offset"])
+        costs[since, time.time()] = (end, view["start_offset"], again, skipped)
     # A report is of whole minutes, each with the last sample before its end: no other one before
     # this minute is over.
     begin, last = min(costs)[0], max(costs)[1]
@@ -93,7 +93,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
 
     result = reported(product.history, begin, last)
     sampled = {
-        moment: (outcome.position, outcome.landing, outcome.cost.reread, outcome.cost.skip)
+        moment: (outcome.position, outcome.start_offset, outcome.cost.reread, outcome.cost.skip)
         for moment, outcome in result.items()
     }
     for (since, till), expected in costs.items():
@@ -114,7 +114,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
         for row in pq.read_table(rows).to_pylist()
         if row["group_id"] == GROUP and row["minute"].timestamp() == output
     )
-    reports = tuple(stored[name] for name in ("position", "landing", "reread", "skip"))
+    reports = tuple(stored[name] for name in ("position", "start_offset", "reread", "skip"))
     assert reports == costs[max(costs)]
     assert (stored["log_end"], stored["replicated"], stored["missing"]) == (3000, 2999, 0)
     assert (stored["missing_age_s_min"], stored["missing_age_s_max"]) == (0.0, 0.0)

@@ -45,7 +45,7 @@ def landed(product: Product) -> None:
     """The group has a checkpoint, and a commit of its own on the target or none."""
     flows = product.get("/api/v1/flows")["flows"]
     groups = [group for flow in flows for group in flow["groups"] if group["group"] == GROUP]
-    if [group["landing"] is None for group in groups] != [False]:
+    if [group["start_offset"] is None for group in groups] != [False]:
         raise NotYet(str(groups))
 
 

@@ -40,7 +40,7 @@ def explain_story(stage: Stage, flow: Flow) -> None:
             assert results[expected] == since
             assert verdict(document, flow) == verdict(request, flow)
         assert verdict(request, flow)[0] == "silent"
-        (rule,) = {judgement["law"] for judgement in explained_alone["judgements"]}
+        (rule,) = {judgement["rule_text"] for judgement in explained_alone["judgements"]}
         assert rule.startswith("Rule 5: ")
         stage.product.start_daemon()
         more.stop()

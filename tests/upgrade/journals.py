@@ -269,7 +269,7 @@ def describe(folder: Path) -> dict[str, Any]:
 def _steps(folder: Path, plan_id: str) -> list[Any]:
     """What each step is in words, and how it stands."""
     document = json.loads(typed(folder, "plan", "show", plan_id, "--json"))
-    return [{"step": step["step"], "standing": step["standing"]} for step in document["steps"]]
+    return [{"step": step["step"], "standing": step["status"]} for step in document["steps"]]
 
 
 def skips(folder: Path) -> list[tuple[str, str]]:

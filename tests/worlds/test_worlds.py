@@ -132,7 +132,7 @@ def test_a_place_before_the_record_that_a_group_reads_next_is_found(monkeypatch)
         return replace(snapshot, groups=groups)
 
     change_snapshot(monkeypatch, halved)
-    assert "landing" in faults_of(ROUTED)
+    assert "start_offset" in faults_of(ROUTED)
 
 
 def test_syncs_of_the_topic_before_say_nothing_of_the_one_that_copies_go_to_now():

@@ -76,8 +76,8 @@ class Moment:
 
     copies    the topic that copies of an upstream topic go to, where there are any
     hidden    connectors that Connect shows no state of, or of a task of theirs
-    landings  where a group of the upstream cluster could go on in those, from the first to the last
-              offset that tells the same record
+    start_offsets  where a group of the upstream cluster could go on in those, from the first to the
+              last offset that tells the same record
     """
 
     at: float
@@ -88,7 +88,7 @@ class Moment:
     mirrored: dict[Place, Span]
     sunk: dict[Place, Span]
     copies: dict[Copy, str]
-    landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]]
+    start_offsets: dict[tuple[Name, str, TopicPartition], tuple[int, int]]
     faults: dict[str, str]
     strangers: bool
 
@@ -134,7 +134,7 @@ class Truth:
         mirrored: dict[Place, Span] = {}
         sunk: dict[Place, Span] = {}
         copies: dict[Copy, str] = {}
-        landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]] = {}
+        start_offsets: dict[tuple[Name, str, TopicPartition], tuple[int, int]] = {}
         hidden: set[Name] = set()
         for cluster in world.sites.values():
             for connector in cluster.connectors.values():
@@ -150,7 +150,7 @@ class Truth:
                     offsets[name] = frozenset(self._offsets(connector))
                 elif isinstance(connector, Mirror):
                     mirrored |= _mirrored(name, connector)
-                    landings.update(_landings(name, connector))
+                    start_offsets.update(_start_offsets(name, connector))
                     topics = {partition.topic for partition in connector.copied}
                     copies |= {(*name, topic): connector.copy_of(topic) for topic in topics}
                 elif isinstance(connector, Sink):
@@ -164,7 +164,7 @@ class Truth:
             mirrored=mirrored,
             sunk=sunk,
             copies=copies,
-            landings=landings,
+            start_offsets=start_offsets,
             faults={site.name: site.proxy.fault for site in world.sites.values()},
             strangers=any(site.connectors for site in world.strangers.values()),
         )
@@ -193,7 +193,7 @@ class Truth:
         yield from self._wrong_sinks(snapshot, recent, polled)
         if snapshot.at - self.blind_at > WINDOW_S:  # configurations may have changed meanwhile
             yield from self._wrong_copies(snapshot, recent)
-            yield from self._wrong_landings(snapshot, recent)
+            yield from self._wrong_start_offsets(snapshot, recent)
         yield from self._wrong_verdicts(snapshot, recent)
         yield from self._wrong_findings(snapshot)
 
@@ -310,7 +310,7 @@ class Truth:
         }
         return [*copies.values()].count(copies.get(topic, "")) > 1
 
-    def _wrong_landings(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
+    def _wrong_start_offsets(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         """Places where a group could go on, which tell another record or another topic."""
         since = self._since(snapshot.at - ROUTED_S)
         for view in snapshot.groups:
@@ -323,16 +323,16 @@ class Truth:
             ):
                 continue
             spans = [
-                moment.landings[name, view.group, partition]
+                moment.start_offsets[name, view.group, partition]
                 for moment in since
-                if (name, view.group, partition) in moment.landings
+                if (name, view.group, partition) in moment.start_offsets
             ]
             if not spans or len(spans) < len(since):
                 continue
             least, most = min(first for first, _ in spans), max(last for _, last in spans)
             if not least <= view.best <= most:
                 text = f"{view.group} {partition} at {view.upstream} could go on at {view.best}"
-                yield Wrong("landing", f"{name}: {text}, not within {least}..{most}")
+                yield Wrong("start_offset", f"{name}: {text}, not within {least}..{most}")
 
     def _mirror_of(self, view: GroupView) -> Name | None:
         names = {
@@ -527,7 +527,7 @@ def _mirrored(name: Name, mirror: Mirror) -> dict[Place, Span]:
     return span
 
 
-def _landings(
+def _start_offsets(
     name: Name, mirror: Mirror
 ) -> Iterator[tuple[tuple[Name, str, TopicPartition], tuple[int, int]]]:
     """Where the records that groups read next were copied to, in the topic of now: each time that

@@ -59,7 +59,7 @@ _TRANSIENT_GUARDS: Final = frozenset(
     {
         "kill_switch",
         "pause",
-        "storm",
+        "mass_failure",
         "blast",
         "cool_down",
         "budget_connector",

@@ -252,7 +252,7 @@ class Planner:
         """Return the plan of an operator's request with its guard answers, or why there is none."""
         if (request.connect_cluster, request.connector) not in self._snapshot().index.connectors:
             return service_api.RequestTargetNotFound()
-        action = Action(request.wish.value)
+        action = Action(request.action.value)
         case = RemediationCase(request.connect_cluster, request.connector, action, by_person=True)
         restored: _RestoredOffsets | None = None
         if action is Action.RESTORE:

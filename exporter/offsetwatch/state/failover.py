@@ -12,15 +12,15 @@ response or until one of its inputs goes stale. Numbers are left out where they 
 
 - A group beyond the upstream log end names no record: that topic was truncated or recreated. (A
   group before the log start does: what upstream has deleted may still be on the target.)
-- A landing outside the downstream log: the consumer's own auto.offset.reset decides then.
+- A start offset outside the downstream log: the consumer's own auto.offset.reset decides then.
 - A target topic that ends before a record that was acknowledged there: it is another one now.
 - Partitions whose syncs may be those of another flow.
 - Topics whose copies a transform writes to an unknown topic, or to one together with those of
   another topic.
 
-A group that is ahead of what was replicated would read again only what follows its landing: `best`
-is then the end of the downstream log. A record that the downstream log no longer has is replaced by
-the first one that it has.
+A group that is ahead of what was replicated would read again only what follows its start offset:
+`best` is then the end of the downstream log. A record that the downstream log no longer has is
+replaced by the first one that it has.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ from offsetwatch.state.snapshot import (
     HeartbeatView,
 )
 
-OWN_COMMIT, CHECKPOINT = "group", "checkpoint"  # where a landing comes from
+OWN_COMMIT, CHECKPOINT = "group", "checkpoint"  # where a start offset comes from
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class GroupPosition:
     syncs           None if there are none, or they may be another flow's
     here, there     bounds of the upstream and the downstream log; None if they are not known
     synced_before   whether the newest sync was known before the downstream log's end was read
-    landed_before   whether the landing was. A group's own commit always is.
+    had_start_offset_before    whether the start offset was. A group's own commit always is.
     """
 
     upstream: int
@@ -85,16 +85,16 @@ class GroupPosition:
     here: LogBounds | None
     there: LogBounds | None
     synced_before: bool
-    landed_before: bool
+    had_start_offset_before: bool
 
     @property
-    def landing(self) -> int | None:
+    def start_offset(self) -> int | None:
         """Return the offset where the group would start; None without commit and checkpoint."""
         return self.checkpoint if self.own is None else self.own
 
     @property
-    def landing_from(self) -> str | None:
-        """Return OWN_COMMIT or CHECKPOINT; None without a landing."""
+    def start_offset_from(self) -> str | None:
+        """Return OWN_COMMIT or CHECKPOINT; None without a start offset."""
         if self.own is not None:
             return OWN_COMMIT
         return None if self.checkpoint is None else CHECKPOINT
@@ -125,10 +125,14 @@ def compute_failover_cost(position: GroupPosition) -> FailoverCost:
         return FailoverCost()
     best = _find_best_start(position, position.syncs)
     translated = position.syncs.at_least(position.upstream)
-    if best is None or position.landing is None or not _can_start_at(position, position.landing):
+    if (
+        best is None
+        or position.start_offset is None
+        or not _can_start_at(position, position.start_offset)
+    ):
         return FailoverCost(best=best, translated=translated)
     number = position.syncs.history.record_number
-    distance = number(best) - number(position.landing)
+    distance = number(best) - number(position.start_offset)
     return FailoverCost(
         best=best, translated=translated, reread=max(0, distance), skip=max(0, -distance)
     )
@@ -143,7 +147,9 @@ def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | No
         return None
     # What was acknowledged or checkpointed since the log end was read is there by now.
     end = max(
-        position.there.end, newest[1] + 1, 0 if position.landing is None else position.landing
+        position.there.end,
+        newest[1] + 1,
+        0 if position.start_offset is None else position.start_offset,
     )
     best = syncs.history.best(position.upstream, end)
     return None if best is None else max(best, position.there.start)
@@ -153,7 +159,9 @@ def _can_start_at(position: GroupPosition, target: int) -> bool:
     """Return whether a consumer can start at this offset of the downstream log."""
     if position.there is None or target < position.there.start:
         return False
-    return target <= position.there.end or not (position.own is not None or position.landed_before)
+    return target <= position.there.end or not (
+        position.own is not None or position.had_start_offset_before
+    )
 
 
 # A client each, on both sides, of which 64 stay connected (clients/kafka/groups.py): beyond that a
@@ -207,13 +215,13 @@ class _Checkpoints:
 class _GroupOffsetsAnswer:
     """Newest response with a flow's group offsets, and the views built from it.
 
-    `before` is the previous response. Its syncs and landings were known before the log ends of this
-    one were read.
+    `before` is the previous response. Its syncs and start offsets were known before the log ends of
+    this one were read.
     """
 
     read: GroupOffsetsRead
     views: tuple[GroupView, ...] | None = None
-    landings: dict[_CheckpointKey, int] = field(default_factory=dict)
+    start_offsets: dict[_CheckpointKey, int] = field(default_factory=dict)
     synced: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     before: _GroupOffsetsAnswer | None = None
 
@@ -225,7 +233,7 @@ class _GroupOffsetsAnswer:
         """Return whether this checkpoint was known before the log ends were read."""
         if self.before is None or checkpoint is None:
             return False
-        return self.before.landings.get(where) == checkpoint.offset
+        return self.before.start_offsets.get(where) == checkpoint.offset
 
 
 class FailoverGroups:
@@ -476,11 +484,11 @@ class FailoverGroups:
             here=answer.read.upstream.get(partition),
             there=answer.read.downstream.get(TopicPartition(row.remote, row.partition)),
             synced_before=syncs is not None and answer.knew_sync(partition, syncs.history.newest),
-            landed_before=answer.knew_checkpoint(where, checkpoint),
+            had_start_offset_before=answer.knew_checkpoint(where, checkpoint),
         )
         cost = compute_failover_cost(position)
-        if position.landing is not None:
-            answer.landings[where] = position.landing
+        if position.start_offset is not None:
+            answer.start_offsets[where] = position.start_offset
         return GroupView(
             *answer.read.flow,
             group=row.group,
@@ -488,8 +496,8 @@ class FailoverGroups:
             partition=row.partition,
             upstream=upstream,
             best=cost.best,
-            landing=position.landing,
-            landing_from=position.landing_from,
+            start_offset=position.start_offset,
+            start_offset_from=position.start_offset_from,
             translated=cost.translated,
             reread=cost.reread,
             skip=cost.skip,

@@ -504,13 +504,13 @@ class GroupView:
     upstream       its committed offset upstream: the NEXT record
     best           the downstream offset of that same record, as near as the syncs allow; None if
                    it is not known
-    landing        where the group would start downstream
-    landing_from   `group`: its own commit there; `checkpoint`: what translateOffsets returns;
-                   None with no landing
+    start_offset   where the group would start downstream
+    start_offset_from    `group`: its own commit there; `checkpoint`: what translateOffsets returns;
+                   None with no start offset
     translated     the least that MM2 would translate its offset to now: it depends on what its
                    task remembers (state/mirror/offset_translation.py); None if that may be nothing
-    reread, skip   records between the landing and the best offset after it, or before it: their
-                   distance, less what is known to be no record in between
+    reread, skip   records between the start offset and the best offset after it, or before it:
+                   their distance, less what is known to be no record in between
     checkpoint_at, checkpoint_read_at    of the newest checkpoint of this partition: its timestamp,
                    and when it was read live, by our clock; None if it existed before
     """
@@ -523,8 +523,8 @@ class GroupView:
     partition: int
     upstream: int
     best: int | None
-    landing: int | None
-    landing_from: str | None
+    start_offset: int | None
+    start_offset_from: str | None
     translated: int | None
     reread: int | None
     skip: int | None

@@ -15,9 +15,9 @@ from offsetwatch.remedy.model.service_api import (
     Mode,
     PlanRequest,
     ProposalRefused,
+    RequestedAction,
     RequestedPlan,
     RequestTargetNotFound,
-    Wish,
 )
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 from tests.unit.remedy.plans import Bench, skip_of
@@ -30,7 +30,7 @@ GUARD_ANSWERS = (
 
 def build_request(**more: Any) -> PlanRequest:
     inputs = {
-        "wish": Wish.SKIP_ONE,
+        "action": RequestedAction.SKIP_ONE,
         "connect_cluster": "lab",
         "connector": "orders",
         "because": "it is poison",

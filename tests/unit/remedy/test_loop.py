@@ -435,7 +435,7 @@ def test_a_backup_that_an_operator_has_put_back_is_put_back(agency):
     pair = PartitionOffset(partition, '{"kafka_offset":2}')
     retained = backups.write_backup(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
     request = service_api.PlanRequest(
-        service_api.Wish.RESTORE,
+        service_api.RequestedAction.RESTORE,
         "lab",
         SINK_NAME,
         "the target lost them",
@@ -457,7 +457,7 @@ def test_a_backup_that_an_operator_has_put_back_is_put_back(agency):
 def test_a_restart_that_an_operator_requests_is_refused_while_no_task_is_failed(agency):
     agency.wait(5.0)
     request = service_api.PlanRequest(
-        service_api.Wish.RESTART_FAILED, "lab", SINK_NAME, "it looked odd", "k1"
+        service_api.RequestedAction.RESTART_FAILED, "lab", SINK_NAME, "it looked odd", "k1"
     )
     assert agency.planner.for_person(request, "ada") == service_api.ProposalRefused(
         said="no task is failed: there is nothing to restart"

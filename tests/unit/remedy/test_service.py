@@ -317,7 +317,7 @@ def test_plans_are_reported_newest_first(bench, remediation):
 def test_the_steps_of_a_proposal_are_reported_with_their_exact_requests(bench, remediation):
     bench.proposed()
     steps = remediation.plan("p1").steps
-    assert {step.standing for step in steps} == {"not begun"}
+    assert {step.status for step in steps} == {"not begun"}
     assert [step.requests for step in steps] == [
         (),
         ("PUT /connectors/orders/stop",),
@@ -332,8 +332,8 @@ def test_the_steps_of_a_proposal_are_reported_with_their_exact_requests(bench, r
 
 def test_the_steps_of_a_plan_in_doubt_are_reported_as_far_as_it_came(bench, remediation):
     in_doubt(bench)
-    standings = [step.standing for step in remediation.plan("p1").steps]
-    assert standings == ["done", "done", "done", "in doubt", "not begun"]
+    statuses = [step.status for step in remediation.plan("p1").steps]
+    assert statuses == ["done", "done", "done", "in doubt", "not begun"]
 
 
 def test_the_steps_of_a_plan_that_went_back_are_reported_both_ways(bench, remediation):
@@ -343,7 +343,7 @@ def test_the_steps_of_a_plan_that_went_back_are_reported_both_ways(bench, remedi
     bench.bench.runner().run(plan_of())
     plan = remediation.plan("p1")
     assert plan.row.state is PlanStatus.RESTORED
-    assert [(step.step, step.standing) for step in plan.steps[-3:]] == [
+    assert [(step.step, step.status) for step in plan.steps[-3:]] == [
         ("set the offsets of 2 source partitions", "not begun"),
         ("resume the connector", "not begun"),
         ("roll back: resume the connector", "done"),
@@ -354,7 +354,7 @@ def test_a_plan_of_the_toolbox_is_reported_too(bench, remediation):
     bench.bench.runner().run(plan_of())
     row = remediation.plan("p1").row
     assert (row.state, row.action, row.expires_at) == (PlanStatus.SUCCEEDED, "alter offsets", None)
-    assert {step.standing for step in remediation.plan("p1").steps} == {"done"}
+    assert {step.status for step in remediation.plan("p1").steps} == {"done"}
 
 
 def test_what_was_copied_is_in_quarantine_once_it_was_read_back(bench, remediation):
@@ -402,11 +402,11 @@ def test_of_an_approved_plan_the_guards_are_notified_that_hold_it_back_now(bench
             connector="orders",
             action="skip_one",
             mode="propose",
-            answers=(GuardAnswer(18, "storm", "deny", "5 of 9 connectors are unhealthy"),),
+            answers=(GuardAnswer(18, "mass_failure", "deny", "5 of 9 connectors are unhealthy"),),
         )
     )
     (guard,) = remediation.plan("p1").guards
-    assert (guard.guard, guard.answer, guard.number) == ("storm", "deny", 18)
+    assert (guard.guard, guard.answer, guard.number) == ("mass_failure", "deny", 18)
 
 
 def test_a_row_says_why_a_plan_did_not_go_on(bench, remediation):

@@ -53,7 +53,7 @@ STANDING = GroupPosition(
     here=HERE,
     there=LogBounds(10, 100, 100),
     synced_before=True,
-    landed_before=True,
+    had_start_offset_before=True,
 )
 
 
@@ -74,7 +74,7 @@ def test_a_log_that_ends_at_its_newest_sync_was_cut(end, best):
 )
 def test_a_consumer_can_start_at_either_end_of_a_log_and_nowhere_else(own, reread):
     position = replace(STANDING, own=own)
-    assert position.landing_from == OWN_COMMIT
+    assert position.start_offset_from == OWN_COMMIT
     at_the_end = replace(position, synced_before=False)
     assert compute_failover_cost(at_the_end).reread == reread
 
@@ -145,7 +145,7 @@ def test_a_group_that_only_an_early_sync_translates_reads_nearly_everything_agai
     world = early_and_last()
     answered(world)
     group = read_group(world)
-    assert (group.best, group.landing, group.landing_from) == (2700, 1, "checkpoint")
+    assert (group.best, group.start_offset, group.start_offset_from) == (2700, 1, "checkpoint")
     assert (group.reread, group.skip) == (2699, 0)
     assert group.checkpoint_at == NOW
 
@@ -154,7 +154,7 @@ def test_its_own_commit_at_the_target_comes_before_the_checkpoint():
     world = early_and_last()
     answered(world, downstream=2695)
     group = read_group(world)
-    assert (group.landing, group.landing_from, group.reread) == (2695, "group", 5)
+    assert (group.start_offset, group.start_offset_from, group.reread) == (2695, "group", 5)
 
 
 def test_a_landing_after_the_best_one_skips_records():
@@ -168,7 +168,7 @@ def test_without_a_commit_and_a_checkpoint_there_is_no_landing():
     for _ in range(2):
         answered(world, group="reports")
         group = read_group(world)
-        assert (group.best, group.landing, group.landing_from) == (2700, None, None)
+        assert (group.best, group.start_offset, group.start_offset_from) == (2700, None, None)
         assert (group.reread, group.skip) == (None, None)
 
 
@@ -205,7 +205,7 @@ def test_an_offset_that_names_no_record_has_no_best_place(changes, upstream):
     answered(world, upstream, **changes)
     group = read_group(world)
     assert (group.best, group.reread, group.skip) == (None, None, None)
-    assert group.landing == 1
+    assert group.start_offset == 1
 
 
 def test_an_offset_before_the_upstream_log_start_may_still_be_there_downstream():
@@ -232,7 +232,7 @@ def test_what_the_downstream_log_no_longer_has_is_neither_read_again_nor_skipped
 def test_the_failover_cost_of_a_commit_outside_the_downstream_log_is_unknown(downstream):
     world = early_and_last()
     answered(world, downstream=downstream, down=LogBounds(2100, 3000, 3000))
-    assert read_group(world).landing == downstream
+    assert read_group(world).start_offset == downstream
     assert (read_group(world).reread, read_group(world).skip) == (None, None)
 
 
@@ -285,7 +285,7 @@ def test_a_checkpoint_was_known_before_though_it_had_nothing_to_be_compared_with
     world = readable()
     checkpointed(world, checkpoint(150))
     answered(world, 150, down=LogBounds(0, 100, 100))
-    assert (read_group(world).best, read_group(world).landing) == (None, 150)
+    assert (read_group(world).best, read_group(world).start_offset) == (None, 150)
     world.synced(0)
     answered(world, 150, down=LogBounds(0, 100, 100))
     assert read_group(world).reread is None
@@ -317,7 +317,7 @@ def test_what_was_made_of_an_answer_remains_until_the_next_one():
     checkpointed(world, checkpoint(2500))
     assert read_group(world) is before
     answered(world)
-    assert read_group(world).landing == 2500
+    assert read_group(world).start_offset == 2500
 
 
 # --- inputs that go stale -------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_a_checkpoints_topic_that_is_read_again_is_known_from_that_alone():
     world.tail(checkpoint(9), topic=CHECKPOINTS, whole=True)
     assert [item.group for item in world.snapshot().checkpoints] == ["billing"]
     answered(world)
-    assert read_group(world).landing == 9
+    assert read_group(world).start_offset == 9
 
 
 def test_a_flow_that_is_gone_takes_its_groups_with_it():
@@ -462,7 +462,7 @@ def test_a_group_is_requested_where_a_router_has_the_copies_written():
     (group,) = world.snapshot().groups_to_ask
     (row,) = group.partitions
     assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
-    # The topic that MM2 created is empty; the landing comes from the checkpoint that names it.
+    # The topic that MM2 created is empty; the start offset comes from the checkpoint that names it.
     offset = GroupOffset("billing", "orders", row.remote, 0, 2700, None, row.checkpointed)
     world.see(
         GroupOffsetsRead(
@@ -474,7 +474,7 @@ def test_a_group_is_requested_where_a_router_has_the_copies_written():
         InputSucceeded(build_groups_input(FLOW), world.now),
     )
     result = read_group(world)
-    assert (result.best, result.landing, result.landing_from) == (2700, 1, "checkpoint")
+    assert (result.best, result.start_offset, result.start_offset_from) == (2700, 1, "checkpoint")
 
 
 def test_where_a_router_cannot_be_followed_no_group_is_requested():

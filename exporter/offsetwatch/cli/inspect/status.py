@@ -386,8 +386,8 @@ FAILOVER_COLUMNS: Final[Mapping[str, Callable[[FlowGroupRow], object]]] = {
     "partition#": lambda row: row["partition"],
     "upstream#": lambda row: row["upstream"],
     "best#": lambda row: row["best"],
-    "starts at#": lambda row: row["landing"],
-    "by": lambda row: row["landing_from"],
+    "starts at#": lambda row: row["start_offset"],
+    "by": lambda row: row["start_offset_from"],
     "reads again#": lambda row: row["reread_records"],
     "skips#": lambda row: row["skip_records"],
 }
@@ -636,7 +636,7 @@ def print_verdicts(judgements: Sequence[ExplainedJudgement], by: str) -> None:
             "evidence": lambda judgement: format_evidence(judgement.evidence),
         },
     )
-    rules = {judgement.rule: judgement.law for judgement in judgements if judgement.law}
+    rules = {judgement.rule: judgement.rule_text for judgement in judgements if judgement.rule_text}
     output.print_table("Rules", ("",), ((text,) for _, text in sorted(rules.items())))
 
 

@@ -233,9 +233,9 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
 def _describe_progress(plan_details: PlanDetails) -> list[str]:
     """Return all lines on the current progress; the caller does not repeat printed ones."""
     lines = [
-        f"{number}. {plan_step.step}: {plan_step.standing}"
+        f"{number}. {plan_step.step}: {plan_step.status}"
         for number, plan_step in enumerate(plan_details.steps, start=1)
-        if plan_step.standing not in _SILENT_STATUSES
+        if plan_step.status not in _SILENT_STATUSES
     ]
     if plan_details.row.state is PlanStatus.APPROVED:
         since = "the approval"

@@ -43,8 +43,8 @@ from offsetwatch.remedy.model.service_api import (
     PlanRequest,
     ProposalAccepted,
     ProposalRefused,
+    RequestedAction,
     RequestTargetNotFound,
-    Wish,
 )
 from offsetwatch.remedy.planner import NOTHING_FAILED
 from offsetwatch.remedy.service import ServiceCallbacks
@@ -54,10 +54,10 @@ from offsetwatch.toolbox.offset_locations import TypedPairsLocation
 from offsetwatch.toolbox.suggestions import suggest_name
 
 _ACTIONS: Final = {
-    "stop": Wish.STOP,
-    "restart": Wish.RESTART_FAILED,
-    "skip": Wish.SKIP_ONE,
-    "restore": Wish.RESTORE,
+    "stop": RequestedAction.STOP,
+    "restart": RequestedAction.RESTART_FAILED,
+    "skip": RequestedAction.SKIP_ONE,
+    "restore": RequestedAction.RESTORE,
 }
 
 
@@ -85,11 +85,11 @@ def create_plan(
 
 def create_restoring_plan(*, backup: Path, connector: str, **more: Any) -> int:
     """Make a plan that restores offsets from a backup; return the exit code."""
-    return _request_plan(Wish.RESTORE, connector, backup=backup, **more)
+    return _request_plan(RequestedAction.RESTORE, connector, backup=backup, **more)
 
 
 def _request_plan(
-    wish: Wish,
+    action: RequestedAction,
     connector: str,
     *,
     connect: str | None,
@@ -105,7 +105,7 @@ def _request_plan(
     if backup is not None and not connector:
         connector = _find_backup_connector(access, backup)
     request = PlanRequest(
-        wish=wish,
+        action=action,
         connect_cluster=connect or _find_configured_cluster(access),
         connector=connector,
         because=because,
@@ -195,7 +195,7 @@ def create_restart_plan(
     approve, the plan waits.
     """
     request = PlanRequest(
-        wish=Wish.RESTART_FAILED,
+        action=RequestedAction.RESTART_FAILED,
         connect_cluster=connect or _find_configured_cluster(access),
         connector=connector,
         because=because,

@@ -127,7 +127,7 @@ def _print_steps(plan_details: PlanDetails) -> None:
             number,
             plan_step.step,
             pairs[number - 1] if number <= len(pairs) else "",
-            plan_step.standing,
+            plan_step.status,
         )
         for number, plan_step in enumerate(plan_details.steps, start=1)
     )

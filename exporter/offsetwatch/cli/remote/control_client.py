@@ -369,7 +369,7 @@ class RemoteRemediationService:
     def propose(self, request: PlanRequest, _by: str) -> ProposalAnswer:
         """See RemediationService."""
         body: dict[str, Any] = {
-            "action": request.wish.value,
+            "action": request.action.value,
             "connect_cluster": request.connect_cluster,
             "connector": request.connector,
             "because": request.because,

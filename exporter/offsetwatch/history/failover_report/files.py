@@ -33,8 +33,8 @@ SCHEMA = pa.schema(
         pa.field("partition", pa.int32(), nullable=False),
         pa.field("sampled_at", _TIME),  # of what the next ten columns say
         pa.field("position", pa.int64()),
-        pa.field("landing", pa.int64()),
-        pa.field("landing_from", pa.string()),  # group | checkpoint
+        pa.field("start_offset", pa.int64()),
+        pa.field("start_offset_from", pa.string()),  # group | checkpoint
         pa.field("checkpoint_at", _TIME),
         pa.field("best", pa.int64()),
         pa.field("translated", pa.int64()),
@@ -102,7 +102,7 @@ def _flatten_outcome(
         return (*(None,) * 11, FailoverUnknownReason.NOT_SAMPLED.value if begun else None)
     sampled_at, outcome = sample
     return (
-        *(_micros(sampled_at), outcome.position, outcome.landing, outcome.landing_from),
+        *(_micros(sampled_at), outcome.position, outcome.start_offset, outcome.start_offset_from),
         _micros(outcome.checkpoint_at),
         *(outcome.cost.best, outcome.cost.translated, outcome.cost.reread, outcome.cost.skip),
         *(outcome.rate, compute_reread_s(outcome)),

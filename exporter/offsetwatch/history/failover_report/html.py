@@ -330,12 +330,12 @@ def _describe_shares(members: list[PartitionMinutes], name: str, minute: int) ->
             shares.append((count, member, sample[1]))
     shares.sort(key=lambda share: (-share[0], share[1].topic, share[1].partition))
     for count, member, outcome in shares[:PARTITIONS_MAX]:
-        by = "its own commit" if outcome.landing_from == "group" else "a checkpoint"
+        by = "its own commit" if outcome.start_offset_from == "group" else "a checkpoint"
         if outcome.checkpoint_at is not None and by == "a checkpoint":
             by = f"{by} of {format_utc(outcome.checkpoint_at)}"
         yield (
             f"{member.topic}-{member.partition}: {format_figure(name, count)}, from "
-            f"{outcome.position} it lands on {outcome.landing} by {by}, best would be "
+            f"{outcome.position} it lands on {outcome.start_offset} by {by}, best would be "
             f"{outcome.cost.best}"
         )
     if len(shares) > PARTITIONS_MAX:

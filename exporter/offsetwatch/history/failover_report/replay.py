@@ -56,7 +56,7 @@ class FailoverUnknownReason(StrEnum):
     BEYOND_THE_END = "beyond_the_end"
     NO_SYNCS = "no_syncs"
     NOT_TRANSLATED = "not_translated"
-    NO_LANDING = "no_landing"
+    NO_START_OFFSET = "no_start_offset"
     CHECKPOINT_HIDDEN = "checkpoint_hidden"
     OUTSIDE_THE_LOG = "outside_the_log"
 
@@ -71,8 +71,8 @@ class FailoverOutcome:
     """
 
     position: int
-    landing: int | None
-    landing_from: str | None
+    start_offset: int | None
+    start_offset_from: str | None
     checkpoint_at: float | None
     cost: FailoverCost
     rate: float | None
@@ -158,7 +158,7 @@ class FailoverReplay:
             there=known.there.get(where, _NO_SAMPLES).exactly(sampled_at),
             # What counts as of this round was there before it began, and ends are asked for in it.
             synced_before=True,
-            landed_before=True,
+            had_start_offset_before=True,
         )
         cost, why = FailoverCost(), FailoverUnknownReason.NOT_READ
         if sampled_at <= known.read_until:
@@ -168,8 +168,8 @@ class FailoverReplay:
             cost = replace(cost, translated=None)
         return FailoverOutcome(
             position=position,
-            landing=group_position.landing,
-            landing_from=group_position.landing_from,
+            start_offset=group_position.start_offset,
+            start_offset_from=group_position.start_offset_from,
             checkpoint_at=None if checkpoint is None or hidden else checkpoint.stamp,
             cost=cost,
             rate=compute_group_rate(positions, index),
@@ -272,10 +272,10 @@ def _explain_unknown(
         return FailoverUnknownReason.NO_SYNCS
     if cost.best is None:
         return FailoverUnknownReason.NOT_TRANSLATED
-    if position.landing is None and hidden:
+    if position.start_offset is None and hidden:
         return FailoverUnknownReason.CHECKPOINT_HIDDEN
-    if position.landing is None:
-        return FailoverUnknownReason.NO_LANDING
+    if position.start_offset is None:
+        return FailoverUnknownReason.NO_START_OFFSET
     return FailoverUnknownReason.OUTSIDE_THE_LOG
 
 

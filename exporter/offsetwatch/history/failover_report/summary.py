@@ -57,7 +57,7 @@ _LABELS_BY_REASON: Final = {
     FailoverUnknownReason.NOT_TRANSLATED: (
         "the syncs do not contain the position of its record on the target"
     ),
-    FailoverUnknownReason.NO_LANDING: (
+    FailoverUnknownReason.NO_START_OFFSET: (
         "it had neither a commit of its own nor a checkpoint on the target"
     ),
     FailoverUnknownReason.CHECKPOINT_HIDDEN: (

@@ -116,7 +116,7 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(5, daemon.unmanaged, (_PLAN, _ADMIT), (_STOP, _SKIP), _AUTOMATIC, "unmanaged: false"),
     _guard(6, connector.version, (_PLAN,), (_STOP, *_MOVES), default="3.6"),
     _guard(6, connector.offsets_api, (_PLAN,), _MOVES),
-    _guard(7, connector.same_place, _ALWAYS, _ANY),
+    _guard(7, connector.same_connect_cluster, _ALWAYS, _ANY),
     _guard(8, connector.follows_its_group, (_PLAN,), (_SKIP,), kinds=(_SINK,)),
     _guard(8, connector.writes_before_it_commits, (_PLAN,), (_SKIP,), _AUTOMATIC, kinds=(_SINK,)),
     _guard(9, connector.wanted_running, (_PLAN, _ADMIT), _UNATTENDED),
@@ -144,7 +144,11 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
         f"fewer than {evidence.SIMILAR_FAILURES_MAX}",
     ),
     _guard(
-        18, limits.storm, _ALWAYS, _UNATTENDED, default="more than 3 and 10 %, or 3 and half; 900 s"
+        18,
+        limits.mass_failure,
+        _ALWAYS,
+        _UNATTENDED,
+        default="more than 3 and 10 %, or 3 and half; 900 s",
     ),
     _guard(
         19, limits.blast, (_ADMIT,), _ANY, default="{p.per_connect} per Connect, {p.total} in all"
@@ -182,7 +186,7 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(30, connector.views_agree, _ALWAYS, (_SKIP,)),
     # An operator restores over whatever there is.
     _guard(31, connector.fence, (_ADMIT, _ALTER), (_SKIP,)),
-    _guard(31, connector.stands_still, (_ALTER,), _MOVES),
+    _guard(31, connector.connector_stopped, (_ALTER,), _MOVES),
     _guard(31, connector.group_empty, (_ALTER,), _MOVES, kinds=(_SINK,)),
     _guard(32, connector.settled, (_ALTER,), _MOVES, default=f"{connector.SETTLE_S:.0f} s"),
     _guard(33, connector.nobody_else, (_ADMIT, _ALTER), _ANY),
@@ -196,7 +200,14 @@ GUARDS: Final[tuple[PlanGuard, ...]] = (
     _guard(42, daemon.clock, _ALWAYS, _UNATTENDED, _AUTOMATIC, f"{daemon.CLOCK_SKEW_S:.0f} s"),
     _guard(43, daemon.journal, _ALWAYS, _ANY, default="100 MB"),
     _guard(44, daemon.start_grace, (_PLAN,), _UNATTENDED, _DETECTED, "{p.start_grace_s:.0f} s"),
-    _guard(45, evidence.shown_first, (_PLAN,), _UNATTENDED, _AUTOMATIC, "{p.alert_before_s:.0f} s"),
+    _guard(
+        45,
+        evidence.reported_long_enough,
+        (_PLAN,),
+        _UNATTENDED,
+        _AUTOMATIC,
+        "{p.alert_before_s:.0f} s",
+    ),
     _guard(46, limits.breaker, (_PLAN, _ADMIT), (_RESTART, _SKIP)),
     _guard(47, limits.proven, (_PLAN,), _UNATTENDED, _AUTOMATIC, "1"),
     _guard(

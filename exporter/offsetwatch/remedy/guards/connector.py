@@ -52,7 +52,7 @@ def offsets_api(*, offsets_api: bool) -> GuardReply:
     return allow_if(f"its offsets {can} be read", if_=offsets_api)
 
 
-def same_place(*, identity_planned: str, identity_now: str) -> GuardReply:
+def same_connect_cluster(*, identity_planned: str, identity_now: str) -> GuardReply:
     """The Connect cluster that answers is the one that the configuration means."""
     same = identity_planned == identity_now
     said = f"this is {identity_now}" + ("" if same else f", not {identity_planned}")
@@ -197,7 +197,7 @@ def fence(*, fence_planned: str, fence_now: str) -> GuardReply:
     return allow_if(said, if_=same)
 
 
-def stands_still(*, state: str, tasks_now: int) -> GuardReply:
+def connector_stopped(*, state: str, tasks_now: int) -> GuardReply:
     """The connector is stopped and has no tasks."""
     said = f"its state is {state}, with {format_count(tasks_now, 'task')}"
     return allow_if(said, if_=state == "stopped" and tasks_now == 0)

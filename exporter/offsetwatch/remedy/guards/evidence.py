@@ -101,7 +101,7 @@ def alone(*, similar: frozenset[ConnectorKey]) -> GuardReply:
     return allow_if(said, if_=len(similar) < SIMILAR_FAILURES_MAX)
 
 
-def shown_first(*, policy: Policy, now: float, reported_since: float) -> GuardReply:
+def reported_long_enough(*, policy: Policy, now: float, reported_since: float) -> GuardReply:
     """The problem was reported long enough for people to act themselves."""
     reported_s = now - reported_since
     said = f"reported for {reported_s:.0f} s; {policy.alert_before_s:.0f} s are required"

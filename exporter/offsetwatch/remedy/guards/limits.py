@@ -29,7 +29,7 @@ TASKS_MAX: Final = 8
 PARTITIONS_MAX: Final = 64
 
 
-def storm(
+def mass_failure(
     *,
     now: float,
     mass_failure_before: MassFailure,

@@ -16,7 +16,7 @@ from offsetwatch.remedy.model.guard_answer import GuardAnswer
 from offsetwatch.remedy.model.plan import PartitionOffset, Plan, PlanStatus
 
 
-class Wish(StrEnum):
+class RequestedAction(StrEnum):
     """Actions that an operator may request; the same words as in a plan."""
 
     RESTART_FAILED = "restart_failed"
@@ -72,7 +72,7 @@ class PlanRequest(_ApiStruct, frozen=True):
     key     the requester's idempotency key: a repeated request with it means the same plan
     """
 
-    wish: Wish
+    action: RequestedAction
     connect_cluster: str
     connector: str
     because: str
@@ -122,7 +122,7 @@ class PlanStepRow(_ApiStruct, frozen=True):
 
     step: str
     requests: tuple[str, ...]
-    standing: str
+    status: str
 
 
 class PlanDetails(_ApiStruct, frozen=True):

@@ -136,7 +136,7 @@ def _build_step_row(plan: Plan, step: AnyStep, status: str, prefix: str = "") ->
     return PlanStepRow(
         step=f"{prefix}{words.describe_step(step)}",
         requests=(request.said,) if request is not None and over_rest else (),
-        standing=status,
+        status=status,
     )
 
 

@@ -28,7 +28,7 @@ from offsetwatch import documents
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.remedy.model.service_api import AlertHint, Mode, PlanRequest, Wish
+from offsetwatch.remedy.model.service_api import AlertHint, Mode, PlanRequest, RequestedAction
 
 DEPTH_MAX: Final = 32  # an Alertmanager's payload has four levels
 _NUMBERS_MAX: Final = 2**63 - 1
@@ -153,7 +153,7 @@ class WantPlan(_Body, frozen=True):
     offset after the next record). Of restore: the name of a backup.
     """
 
-    action: Wish
+    action: RequestedAction
     connect_cluster: Name
     connector: Name
     because: ReasonLine
@@ -175,7 +175,7 @@ class Reason(_Body, frozen=True):
     because: ReasonLine
 
 
-class BreakerSeen(_Body, frozen=True):
+class BreakerToClose(_Body, frozen=True):
     """A breaker to be closed, as `GET /api/v1/mode` names it."""
 
     scope: Name
@@ -210,7 +210,7 @@ def convert_body(kind: type[AnyBody], document: Any) -> AnyBody:
 
 def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
     """Return the request for the service. Raises MalformedRequest if its fields do not fit."""
-    skip, restore = body.action is Wish.SKIP_ONE, body.action is Wish.RESTORE
+    skip, restore = body.action is RequestedAction.SKIP_ONE, body.action is RequestedAction.RESTORE
     for name, value, is_used in (
         ("partition", body.partition, skip),
         ("offset", body.offset, skip and body.partition is not UNSET),
@@ -221,7 +221,7 @@ def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
     if restore and body.backup is UNSET:
         raise MalformedRequest("backup: required for restore")
     return PlanRequest(
-        wish=body.action,
+        action=body.action,
         connect_cluster=body.connect_cluster,
         connector=body.connector,
         because=body.because,

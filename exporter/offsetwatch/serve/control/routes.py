@@ -44,7 +44,7 @@ from offsetwatch.serve.control.connection import (
 )
 from offsetwatch.serve.control.request_bodies import (
     Approval,
-    BreakerSeen,
+    BreakerToClose,
     MalformedRequest,
     Reason,
     WantMode,
@@ -216,7 +216,7 @@ def _unpause(call: Call) -> ControlHttpAnswer:
 
 
 def _ack_breaker(call: Call) -> ControlHttpAnswer:
-    body: BreakerSeen = call.body
+    body: BreakerToClose = call.body
     return _answer_outcome(call.service.ack_breaker(body.scope, call.by.name, body.because))
 
 
@@ -354,7 +354,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         UserRole.OPERATOR,
         "Close a breaker.",
         _ack_breaker,
-        body=BreakerSeen,
+        body=BreakerToClose,
         of_all=True,
         statuses=(200, 404),
     ),

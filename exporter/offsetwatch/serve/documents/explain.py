@@ -153,7 +153,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
         "failover": build_connector_group_rows(snapshot, view),
         "judgements": [
             ExplainedJudgement(
-                **asdict(build_judgement_row(judgement)), law=RULE_TEXTS.get(judgement.rule)
+                **asdict(build_judgement_row(judgement)), rule_text=RULE_TEXTS.get(judgement.rule)
             )
             for judgement in snapshot.judgements
             if _is_of_connector(judgement, view)

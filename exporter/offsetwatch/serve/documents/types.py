@@ -268,8 +268,8 @@ class GroupRow(TypedDict):
     partition: int
     upstream: int
     best: int | None
-    landing: int | None
-    landing_from: str | None
+    start_offset: int | None
+    start_offset_from: str | None
     translated: int | None
     reread_records: int | None
     skip_records: int | None
@@ -362,7 +362,7 @@ class ExplainedTaskRow(TaskRow):
 class ExplainedJudgement(JudgementRow, frozen=True):
     """A judgement with the text of its rule."""
 
-    law: str | None = None
+    rule_text: str | None = None
 
 
 class ExplainedInput(TypedDict):

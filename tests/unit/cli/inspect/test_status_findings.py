@@ -22,7 +22,7 @@ from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
     status.print_findings((build_finding_row(FOUND),), "the daemon", complete=True)
-    row = ExplainedJudgement(**structs.asdict(build_judgement_row(JUDGED)), law=RULE_TEXTS[5])
+    row = ExplainedJudgement(**structs.asdict(build_judgement_row(JUDGED)), rule_text=RULE_TEXTS[5])
     status.print_verdicts((row,), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (

@@ -277,7 +277,7 @@ def test_what_holds_an_approved_plan_back_is_said_once(bench, capsys):
 
     def refuse() -> None:
         bench.clock.advance(5.0)
-        answers = (GuardAnswer(18, "storm", "deny", "5 of 9 connectors are unhealthy"),)
+        answers = (GuardAnswer(18, "mass_failure", "deny", "5 of 9 connectors are unhealthy"),)
         bench.bench.journal.control(
             ActionRefused(
                 at=bench.clock.now() + 1e9,
@@ -294,15 +294,15 @@ def test_what_holds_an_approved_plan_back_is_said_once(bench, capsys):
         pass
 
     def lapse() -> None:
-        record = PlanLapsed(at=bench.clock.now(), void=True, said="storm: still")
+        record = PlanLapsed(at=bench.clock.now(), void=True, said="mass_failure: still")
         bench.bench.journal.append("p1", (record,))
 
     assert plan.plan_id == "p1"
     assert Daemon(bench, refuse, nothing, lapse).approved() == 3
     err = capsys.readouterr().err
-    assert err.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
+    assert err.count("not begun yet: mass_failure: 5 of 9 connectors are unhealthy") == 1
     assert "it begins by itself if this passes within 10m of the approval" in err
-    assert "expired: storm: still" in err
+    assert "expired: mass_failure: still" in err
 
 
 def test_a_plan_rejected_by_another_operator_meanwhile_ends_with_exit_code_4(bench):

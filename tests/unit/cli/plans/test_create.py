@@ -16,7 +16,7 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.journal_records import GuardAnswer, PlanProposed
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.remedy.model.service_api import RequestTargetNotFound, Wish
+from offsetwatch.remedy.model.service_api import RequestedAction, RequestTargetNotFound
 from offsetwatch.remedy.service import ServiceCallbacks
 from tests.unit.cli.journal_host import configure, typed
 from tests.unit.remedy.plans import NEXT, PARTITION
@@ -42,8 +42,8 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_approval(bench)
     done = typed(*SKIP, bureau=bench)
     assert done.exit_code == 0, done.output
     ((request, by),) = bench.planner.requests
-    assert (request.wish, request.connect_cluster, request.connector) == (
-        Wish.SKIP_ONE,
+    assert (request.action, request.connect_cluster, request.connector) == (
+        RequestedAction.SKIP_ONE,
         "lab",
         "orders",
     )
@@ -60,12 +60,13 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_approval(bench)
 
 
 @pytest.mark.parametrize(
-    ("action", "case"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
+    ("action", "case"),
+    [("stop", RequestedAction.STOP), ("restart", RequestedAction.RESTART_FAILED)],
 )
 def test_a_stop_and_a_restart_need_no_more_than_a_name(bench, action, case):
     inputs = ("--connector", "orders", "--connect", "lab", "--because", "x")
     typed("plan", "create", action, *inputs, bureau=bench)
-    assert bench.planner.requests[0][0].wish is case
+    assert bench.planner.requests[0][0].action is case
 
 
 def test_a_restart_while_nothing_has_failed_ends_with_0_as_on_the_daemons_host(bench):
@@ -80,7 +81,7 @@ def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bench):
     done = typed(*SKIP, "--dry-run", "--json", bureau=bench)
     assert done.exit_code == 0
     document = json.loads(done.stdout)
-    assert [step["standing"] for step in document["steps"]][:1] == ["not begun"]
+    assert [step["status"] for step in document["steps"]][:1] == ["not begun"]
     assert bench.bench.journal.tail(1) == ()
 
 
@@ -229,8 +230,8 @@ def test_a_backup_is_restored_to_the_connector_that_it_is_of(bench, backup, how)
     done = typed("restore", "--from", inputs, "--because", "x", bureau=bench)
     assert done.exit_code == 0, done.output
     ((request, _),) = bench.planner.requests
-    assert (request.wish, request.connector, request.backup) == (
-        Wish.RESTORE,
+    assert (request.action, request.connector, request.backup) == (
+        RequestedAction.RESTORE,
         "orders",
         backup.name,
     )

@@ -48,9 +48,9 @@ from offsetwatch.remedy.model.service_api import (
     ProposalAccepted,
     ProposalExpired,
     ProposalRefused,
+    RequestedAction,
     RequestTargetNotFound,
     SelfApproval,
-    Wish,
 )
 from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.listener_thread import ControlServer
@@ -152,8 +152,8 @@ def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere)
     done = elsewhere.typed("ada", *RESTART, "--connect", "lab", "--because", "try", "--yes")
     assert done.exit_code == 6
     ((request, by),) = elsewhere.bureau.planner.requests
-    assert (request.wish, request.connector, request.because, by) == (
-        Wish.RESTART_FAILED,
+    assert (request.action, request.connector, request.because, by) == (
+        RequestedAction.RESTART_FAILED,
         "orders",
         "try",
         "ada",
@@ -249,15 +249,18 @@ def test_who_queries_is_who_has_the_token_whatever_is_said(elsewhere):
 def test_every_no_of_the_service_is_reported_as_that(elsewhere):
     ada, bob = elsewhere.service("ada"), elsewhere.service("bob")
     ada.propose(WISH, "")
-    assert ada.propose(build_request(wish=Wish.STOP), "") == KeyReused()
+    assert ada.propose(build_request(action=RequestedAction.STOP), "") == KeyReused()
     assert (
-        ada.propose(build_request(wish=Wish.STOP, connector="nobody", key="k"), "")
+        ada.propose(build_request(action=RequestedAction.STOP, connector="nobody", key="k"), "")
         == RequestTargetNotFound()
     )
     guard = service_api.GuardAnswerRow(guard="g", number=1, answer="deny", said="s")
     no = service_api.ProposalRefused(said="it is paused", guards=(guard,))
     elsewhere.bureau.planner.says = no
-    assert ada.propose(build_request(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
+    assert (
+        ada.propose(build_request(action=RequestedAction.RESTORE, backup="b.json", key="k2"), "")
+        == no
+    )
     for answer in (ada.reject("p9", "", "x"), ada.abort("p9", "", "x"), ada.resolve("p9", "", "x")):
         assert answer == RequestTargetNotFound()
     assert ada.ack_breaker("lab/orders", "", "x") == RequestTargetNotFound()

@@ -359,8 +359,8 @@ def checkpoint(play: Play, *, age_s: float, **changes) -> None:
         partition=0,
         upstream=90,
         best=90,
-        landing=40,
-        landing_from="checkpoint",
+        start_offset=40,
+        start_offset_from="checkpoint",
         translated=90,
         reread=50,
         skip=0,
@@ -1138,7 +1138,7 @@ def two_connectors_go_back() -> Play:
 def checkpoints_go_on() -> Play:
     play = mirrored()
     for number in range(8):
-        checkpoint(play, age_s=5, landing=40 + number, translated=60 + number)
+        checkpoint(play, age_s=5, start_offset=40 + number, translated=60 + number)
         play.world.synced(200 + number)
         play.world.commit("mm2", orders(), {"offset": 200 + number})
         play.run(1)
@@ -1148,12 +1148,12 @@ def checkpoints_go_on() -> Play:
 def a_quiet_group_wakes() -> Play:
     """Its checkpoint is old, and was as good as any until now."""
     play = mirrored()
-    checkpoint(play, age_s=36_000, landing=90)
+    checkpoint(play, age_s=36_000, start_offset=90)
     play.world.synced(200)
     play.run(5)
-    checkpoint(play, age_s=36_000, landing=80)
+    checkpoint(play, age_s=36_000, start_offset=80)
     play.run(1)
-    checkpoint(play, age_s=0, landing=90)
+    checkpoint(play, age_s=0, start_offset=90)
     play.run(4)
     return play
 
@@ -1161,14 +1161,14 @@ def a_quiet_group_wakes() -> Play:
 def a_group_lands_on_a_commit_of_its_own() -> Play:
     """Its checkpoint may be as good as any: what it did at the target itself comes before it."""
     play = mirrored()
-    checkpoint(play, age_s=30, landing_from="group")
+    checkpoint(play, age_s=30, start_offset_from="group")
     play.run(6)
     return play
 
 
 def a_group_that_is_not_translated() -> Play:
     play = mirrored()
-    checkpoint(play, age_s=0, checkpoint_at=None, landing=None)
+    checkpoint(play, age_s=0, checkpoint_at=None, start_offset=None)
     play.run(6)
     return play
 

@@ -277,8 +277,8 @@ def grouped(*views: dict[str, Any], synced: bool = True) -> Play:
         partition=0,
         upstream=90,
         best=90,
-        landing=40,
-        landing_from="checkpoint",
+        start_offset=40,
+        start_offset_from="checkpoint",
         translated=90,
         reread=50,
         skip=0,
@@ -295,9 +295,9 @@ def grouped(*views: dict[str, Any], synced: bool = True) -> Play:
 
 def test_groups_whose_checkpoints_are_stale_are_reported_worst_first_and_counted_once():
     play = grouped(
-        {"group": "near", "landing": 10, "translated": 20},
-        {"group": "far", "landing": 10, "translated": 90},
-        {"group": "far", "partition": 1, "landing": 30, "translated": 90},
+        {"group": "near", "start_offset": 10, "translated": 20},
+        {"group": "far", "start_offset": 10, "translated": 90},
+        {"group": "far", "partition": 1, "start_offset": 30, "translated": 90},
     )
     finding = select_finding(play, FindingName.CHECKPOINTS_STALE)
     assert "after a failover they would start too far back" in finding.summary
@@ -320,7 +320,7 @@ def test_groups_whose_checkpoints_are_stale_are_reported_worst_first_and_counted
     ]
 
 
-@pytest.mark.parametrize("unknown", ["checkpoint_at", "landing", "translated"])
+@pytest.mark.parametrize("unknown", ["checkpoint_at", "start_offset", "translated"])
 def test_of_a_group_without_a_checkpoint_none_is_stale(unknown):
     assert "checkpoints_stale" not in grouped({unknown: None}).names()
 
@@ -342,7 +342,7 @@ def test_a_checkpoint_of_before_is_held_against_syncs_that_are_read_since():
 
 
 def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
-    assert "checkpoints_stale" not in grouped({"landing": 90}).names()
+    assert "checkpoints_stale" not in grouped({"start_offset": 90}).names()
 
 
 # --- hanging_transaction, input_down -------------------------------------------------------------

@@ -278,7 +278,7 @@ def loss_was_reported() -> Play:
 def checkpoints_come_again() -> Play:
     play = checkpoints_stop()
     (group,) = play.more["groups"]
-    play.more["groups"] = (replace(group, landing=90, checkpoint_at=play.world.now),)
+    play.more["groups"] = (replace(group, start_offset=90, checkpoint_at=play.world.now),)
     play.evaluate()
     return play
 

@@ -233,7 +233,7 @@ def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it()
     watch.track()
     assert watch.verdict("files").reason == "the connector has failed"
     watch.track(4)
-    assert watch.verdict("files").verdict is Verdict.STALLED  # law 14: all of it has failed
+    assert watch.verdict("files").verdict is Verdict.STALLED  # rule 14: all of it has failed
     watch.world.listed(source("files"))
     watch.world.commit("files", FILE, {"position": 2})
     watch.track()

@@ -144,7 +144,7 @@ TABLE = [
         "quiet, and watched for too short",
         QUIET._replace(watched_s=OBSERVED_ENOUGH_S - 1, moved_s=3601.0, longest_s=1200.0),
     ),
-    # What stands just on this side, or on that, of a law's conditions.
+    # What stands just on this side, or on that, of a rule's conditions.
     (
         1,
         UNKNOWN,

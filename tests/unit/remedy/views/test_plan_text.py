@@ -314,7 +314,7 @@ REFUSED = ActionRefused(
     mode="observe",
     answers=(
         GuardAnswer(1, "pause", "deny", "held"),
-        GuardAnswer(2, "storm", "unknown", "nobody knows"),
+        GuardAnswer(2, "mass_failure", "unknown", "nobody knows"),
     ),
 )
 
@@ -361,7 +361,7 @@ REFUSED = ActionRefused(
             "m: x",
         ),
         (IncidentEnded(at=1.0, incident="i"), "incident over: i"),
-        (REFUSED, "orders: stop: pause: held; storm: nobody knows"),
+        (REFUSED, "orders: stop: pause: held; mass_failure: nobody knows"),
         (
             msgspec.structs.replace(REFUSED, would=True),
             "orders: stop: would be done; the mode is observe",

@@ -124,14 +124,14 @@ REFUSED = ActionRefused(
     connector="orders",
     action="skip_one",
     mode="auto",
-    answers=(GuardAnswer(2, "storm", "unknown", "nobody knows"),),
+    answers=(GuardAnswer(2, "mass_failure", "unknown", "nobody knows"),),
 )
 
 
 @pytest.mark.parametrize(
     ("status", "moment", "refused", "guards"),
     [
-        (PlanStatus.APPROVED, 4.0, REFUSED, ["storm"]),
+        (PlanStatus.APPROVED, 4.0, REFUSED, ["mass_failure"]),
         (PlanStatus.APPROVED, 5.0, REFUSED, ["pause"]),
         (PlanStatus.PROPOSED, 4.0, REFUSED, ["pause"]),
         (PlanStatus.APPROVED, 4.0, None, ["pause"]),
@@ -176,13 +176,13 @@ DOUBT = StepAnswered(at=1.0, answer=AttemptResult.IN_DOUBT, said="500")
 LATE = PlanParked(at=1.0, ending=PlanStatus.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no")
 
 
-def standings(*records: AnyRecord) -> list[str]:
-    return [step.standing for step in plan_view.build_step_rows(OWN, records)]
+def statuses(*records: AnyRecord) -> list[str]:
+    return [step.status for step in plan_view.build_step_rows(OWN, records)]
 
 
 def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
     proposed = PlanProposed(at=1.0, plan=OWN, mode="propose", expires_at=9.0)
-    assert standings() == standings(proposed) == ["not begun"] * 5
+    assert statuses() == statuses(proposed) == ["not begun"] * 5
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
     ],
 )
 def test_what_has_become_of_each_step_is_reported(more: tuple[AnyRecord, ...], status: str) -> None:
-    assert standings(*BEGUN, *more) == ["done", "done", "done", status, "not begun"]
+    assert statuses(*BEGUN, *more) == ["done", "done", "done", status, "not begun"]
 
 
 def test_the_way_back_is_reported_behind_the_way_forth() -> None:
@@ -207,11 +207,11 @@ def test_the_way_back_is_reported_behind_the_way_forth() -> None:
     results = plan_view.build_step_rows(
         OWN, (*BEGUN, turned, StepVerified(at=1.0, index=0, undoing=True, said=""))
     )
-    assert [(step.step, step.standing) for step in results[5:]] == [
+    assert [(step.step, step.status) for step in results[5:]] == [
         ("roll back: resume the connector", "done"),
         ("roll back: pause the connector", "next"),
     ]
-    assert [step.standing for step in results[:5]] == ["begun", *["not begun"] * 4]
+    assert [step.status for step in results[:5]] == ["begun", *["not begun"] * 4]
 
 
 def test_requests_are_reported_of_plans_that_make_them() -> None:

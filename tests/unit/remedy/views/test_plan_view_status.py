@@ -57,7 +57,7 @@ REFUSED = ActionRefused(
     connector="orders",
     action="stop",
     mode="propose",
-    answers=(GuardAnswer(9, "storm", "deny", "three others fail"),),
+    answers=(GuardAnswer(9, "mass_failure", "deny", "three others fail"),),
 )
 
 
@@ -89,7 +89,7 @@ def test_a_proposal_after_its_deadline_is_expired():
 def test_of_an_approved_one_that_is_held_back_the_guards_say_why():
     approved = replace(DOSSIER, status=PlanStatus.APPROVED, approved_by="ada")
     ((result,), _) = plans(approved, refused=REFUSED)
-    assert [guard.guard for guard in result.guards] == ["storm"]
+    assert [guard.guard for guard in result.guards] == ["mass_failure"]
 
 
 @pytest.mark.parametrize("status", [PlanStatus.REJECTED, PlanStatus.EXPIRED])

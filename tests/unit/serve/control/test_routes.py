@@ -18,8 +18,8 @@ from offsetwatch.remedy.model.service_api import (
     Mode,
     ProposalRefused,
     QuarantineRow,
+    RequestedAction,
     RequestTargetNotFound,
-    Wish,
 )
 from offsetwatch.serve.control import routes
 from offsetwatch.serve.control.routes import ROUTES
@@ -59,7 +59,7 @@ def test_a_plan_is_requested_once_under_a_key(stage: Stage):
     assert first.json() == again.json()
     assert first.headers["Location"] == f"{V1}/plans/p1"
     ((_, request, by),) = stage.desk.changed
-    assert (request.wish, by, request.key) == (Wish.SKIP_ONE, "proposer", "once")
+    assert (request.action, by, request.key) == (RequestedAction.SKIP_ONE, "proposer", "once")
     assert request.pair.partition == '{"kafka_partition":3,"kafka_topic":"orders"}'
     assert request.pair.offset == '{"kafka_offset":1235}'
     assert stage.propose(key="twice").json()["plan_id"] == "p2"
@@ -69,25 +69,31 @@ def test_a_plan_is_requested_once_under_a_key(stage: Stage):
 @pytest.mark.parametrize(
     ("body", "case"),
     [
-        ({"action": "stop"}, Wish.STOP),
-        ({"action": "restart_failed"}, Wish.RESTART_FAILED),
-        ({"action": "restore", "backup": "20260817T095226Z-orders-1a30ba71.json"}, Wish.RESTORE),
+        ({"action": "stop"}, RequestedAction.STOP),
+        ({"action": "restart_failed"}, RequestedAction.RESTART_FAILED),
+        (
+            {"action": "restore", "backup": "20260817T095226Z-orders-1a30ba71.json"},
+            RequestedAction.RESTORE,
+        ),
         (
             {
                 **SKIP,
                 "partition": {"cluster": "west", "topic": "orders", "partition": 0},
                 "offset": {"offset": 41},
             },
-            Wish.SKIP_ONE,
+            RequestedAction.SKIP_ONE,
         ),
-        ({**SKIP, "partition": {"filename": "a"}, "offset": {"position": 7}}, Wish.SKIP_ONE),
+        (
+            {**SKIP, "partition": {"filename": "a"}, "offset": {"position": 7}},
+            RequestedAction.SKIP_ONE,
+        ),
     ],
     ids=["stop", "restart", "restore", "mirror", "opaque"],
 )
 def test_every_action_can_be_requested(stage: Stage, body, case):
     expected = {"connect_cluster": "lab", "connector": "orders", "because": BECAUSE, **body}
     assert stage.propose(expected).status_code == 201
-    assert stage.desk.changed[0][1].wish is case
+    assert stage.desk.changed[0][1].action is case
 
 
 def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(stage: Stage):
@@ -279,7 +285,7 @@ def example(route: routes.Route) -> dict:
         "WantPlan": SKIP,
         "Approval": {"plan_sha256": OTHER, "because": BECAUSE},
         "Reason": {"because": BECAUSE},
-        "BreakerSeen": {"scope": "fleet", "because": BECAUSE},
+        "BreakerToClose": {"scope": "fleet", "because": BECAUSE},
         "WantMode": {"mode": "auto", "because": BECAUSE},
         "WantPause": {"indefinite": True, "because": BECAUSE},
     }

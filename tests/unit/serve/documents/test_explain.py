@@ -382,7 +382,7 @@ def test_it_says_how_the_connector_makes_progress_by_which_rule_and_what_is_wron
     connector = build_explained_connector(snapshot, view)
     ((judged,), (wrong,)) = (connector["judgements"], connector["findings"])
     assert (judged.verdict, judged.rule, judged.reason) == ("silent", 5, "work waits")
-    assert judged.law.startswith("Rule 5: work waits")
+    assert judged.rule_text.startswith("Rule 5: work waits")
     assert wrong.name == "mm2_silent_stall"
 
 

@@ -383,7 +383,7 @@ def find_stale_checkpoints(context: RuleContext) -> Iterator[Finding]:
                 [
                     _build_checkpoint_evidence(view)
                     for view in sorted(
-                        views, key=lambda view: (view.landing or 0) - (view.translated or 0)
+                        views, key=lambda view: (view.start_offset or 0) - (view.translated or 0)
                     )
                 ]
             ),
@@ -399,15 +399,15 @@ def _is_checkpoint_behind(context: RuleContext, view: GroupView, newest: SyncVie
     """Under load a checkpoint is always a little behind; a dead one grows old as well. A group that
     lands on a commit of its own says nothing of its checkpoint.
     """
-    if view.checkpoint_at is None or view.translated is None or view.landing is None:
+    if view.checkpoint_at is None or view.translated is None or view.start_offset is None:
         return False
-    if view.landing_from != "checkpoint":
+    if view.start_offset_from != "checkpoint":
         return False
     written_at = view.checkpoint_at
     if view.checkpoint_read_at is not None:
         written_at = view.checkpoint_read_at
     old = context.now - written_at >= context.settings.patience_s
-    return old and view.translated > view.landing and _is_sync_newer(newest, view)
+    return old and view.translated > view.start_offset and _is_sync_newer(newest, view)
 
 
 def _is_sync_newer(sync: SyncView, view: GroupView) -> bool:
@@ -422,7 +422,7 @@ def _build_checkpoint_evidence(view: GroupView) -> Evidence:
     assert view.checkpoint_at is not None
     of = f"{view.group} {view.topic}-{view.partition}"
     return (
-        EvidenceItem(f"{of} would start at", view.landing, OFFSET),
+        EvidenceItem(f"{of} would start at", view.start_offset, OFFSET),
         EvidenceItem(f"{of} could start at", view.translated, OFFSET),
         build_time_item(f"{of} checkpoint", view.checkpoint_at),
     )
