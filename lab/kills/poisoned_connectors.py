@@ -55,38 +55,30 @@ class JsonSink:
 
     @property
     def connector(self) -> str:
-        """See Poisoned."""
         return self.sink.connector
 
     def begin(self, n: int) -> None:
-        """See Poisoned."""
         sinks.begin(self.sink, records=n)
 
     def grow(self, first: int, n: int) -> None:
-        """See Poisoned."""
         texts = [json.dumps({"n": number}) for number in range(first, first + n)]
         cluster_actions.produce_texts(self.sink.lab.east, self.sink.topic, texts)
 
     def poison(self) -> tuple[str, int]:
-        """See Poisoned."""
         offset = self.end()
         cluster_actions.produce_texts(self.sink.lab.east, self.sink.topic, [NOT_JSON])
         return self.sink.topic, offset
 
     def end(self) -> int:
-        """See Poisoned."""
         return cluster_actions.bounds(self.sink.lab.east, self.sink.topic)[1]
 
     def committed(self) -> int | None:
-        """See Poisoned."""
         return self.sink.committed()
 
     def came(self) -> set[str]:
-        """See Poisoned."""
         return set(self.sink.path.read_text().splitlines())
 
     def meant(self, n: int) -> set[str]:
-        """See Poisoned."""
         return {f"{{n={number}}}" for number in range(n)}
 
 
@@ -99,7 +91,6 @@ class NumberSource:
 
     @property
     def connector(self) -> str:
-        """See Poisoned."""
         return f"{self.name}-source"
 
     @property
@@ -117,7 +108,6 @@ class NumberSource:
         }
 
     def begin(self, n: int) -> None:
-        """See Poisoned."""
         self.lab.create_topic("east", self.name)
         self.grow(0, n)
         self.lab.create(self.connector, self.config())
@@ -129,29 +119,23 @@ class NumberSource:
         until(f"{self.connector} has begun", check, timeout_s=BEGIN_S_MAX)
 
     def grow(self, first: int, n: int) -> None:
-        """See Poisoned."""
         with self.path.open("a") as lines:
             lines.writelines(f"{number}\n" for number in range(first, first + n))
 
     def poison(self) -> tuple[str, int]:
-        """See Poisoned."""
         with self.path.open("a") as lines:
             lines.write("no number\n")
         return str(self.path), self.end() - 1
 
     def end(self) -> int:
-        """See Poisoned."""
         return self.path.stat().st_size
 
     def committed(self) -> int | None:
-        """See Poisoned."""
         pairs = self.lab.offsets(self.connector)
         return next((int(pair["offset"]["position"]) for pair in pairs), None)
 
     def came(self) -> set[str]:
-        """See Poisoned."""
         return set(sample_connectors.records(self.lab.east, self.name).get(0, []))
 
     def meant(self, n: int) -> set[str]:
-        """See Poisoned."""
         return {str(number) for number in range(n)}

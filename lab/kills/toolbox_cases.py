@@ -98,7 +98,6 @@ class Reset(AtRest):
     new: Pairs = []  # noqa: RUF012 - nobody adds to it
 
     def verb(self) -> tuple[str, ...]:
-        """See Case."""
         return ("offsets", "reset", self.name, *self.toolbox.where, "--yes", "--watch", "0")
 
 
@@ -115,7 +114,6 @@ class Removal(AtRest):
         return self.pairs[:1]
 
     def verb(self) -> tuple[str, ...]:
-        """See Case."""
         file = self.file(self.pairs)
         return (
             "offsets",
@@ -151,7 +149,6 @@ class Rewind(Case):
         self.before = self.at.came()
 
     def verb(self) -> tuple[str, ...]:
-        """See Case."""
         file = self.file([self.at.pair(number, self.POSITION) for number in self.meant])
         return (
             "offsets",
@@ -201,7 +198,6 @@ class Creation(Case):
         self.lab.delete(self.name)
 
     def verb(self) -> tuple[str, ...]:
-        """See Case."""
         config = self.toolbox.directory / f"{self.name}.config.json"
         config.write_text(json.dumps(self.config))
         return (
@@ -238,7 +234,6 @@ class Stored(Case):
         self.toolbox.run(*self._set(self.old))
 
     def verb(self) -> tuple[str, ...]:
-        """See Case."""
         return self._set(self.new)
 
     def ended(self) -> str:
@@ -250,7 +245,6 @@ class Stored(Case):
 
     @property
     def reached(self) -> tuple[str, ...]:
-        """See Case."""
         return ("--worker-config", str(self.properties), "--state-dir", str(self.toolbox.state))
 
     def _set(self, position: int) -> tuple[str, ...]:

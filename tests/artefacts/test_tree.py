@@ -28,6 +28,7 @@ BANNED_IN_TESTS = {"nobody", "nobodys", "somebody", "somebodys", "whoever", "tol
 _VAGUE_BEGINNINGS = "Of What Whether Where Who Whose How One That As When Which"
 VAGUE_BEGINNINGS = frozenset(_VAGUE_BEGINNINGS.split())
 OF_THE_FIELD = {
+    "LAST_SEEN",
     "_HALF_LIFE_WEEKS",  # of a weight
     "LOOK_BACK_S",
     "_add_last_seen",
@@ -102,6 +103,21 @@ def test_a_docstring_begins_with_a_noun_or_a_verb():
     ]
     assert len(docstrings) > 4000
     assert [item for item in docstrings if item[1].split()[0] in VAGUE_BEGINNINGS] == []
+
+
+def test_only_a_method_that_another_class_documents_has_no_docstring():
+    methods = [
+        (f"{module.relative_to(PACKAGE)}: {class_.name}", method.name, ast.get_docstring(method))
+        for module in MODULES
+        for class_ in ast.walk(ast.parse(module.read_text()))
+        if isinstance(class_, ast.ClassDef) and not class_.name.startswith("_")
+        for method in class_.body
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not method.name.startswith("_")
+    ]
+    documented = {name for _, name, docstring in methods if docstring is not None}
+    assert len(documented) > 500
+    assert [item for item in methods if item[2] is None and item[1] not in documented] == []
 
 
 def test_a_test_is_named_by_condition_and_result_in_words_of_the_field():

@@ -198,7 +198,6 @@ class Actor:
 
     @contextmanager
     def driver(self, _plan: Plan):
-        """See PlanExecutor."""
         rest = RestDriver(
             self._site,
             SINK_NAME,

@@ -78,7 +78,6 @@ class RecordWiseTopicReader(TopicReader):
     """TopicReader that folds and decodes each record by itself."""
 
     def fold(self, messages: list[Message]) -> list[Message]:
-        """See TopicReader."""
         keyless = []
         for message in messages:
             key = _bytes_or_none(message.key())
@@ -89,7 +88,6 @@ class RecordWiseTopicReader(TopicReader):
         return keyless
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
         decoded = [self._decode(message) for message in messages]
         undecodable = Counter(item.reason for item in decoded if isinstance(item, Undecodable))
         records = tuple(item for item in decoded if not isinstance(item, Undecodable))
@@ -116,7 +114,6 @@ class SourceOffsetsTopicReader(TopicReader):
 
     @property
     def keys(self) -> int:
-        """See TopicReader."""
         return sum(map(len, self._slots.values()))
 
     def fold(self, messages: list[Message]) -> list[Message]:
@@ -146,7 +143,6 @@ class SourceOffsetsTopicReader(TopicReader):
         return keyless
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         all_slots = [slot for slots in self._slots.values() for slot in slots.values()]
@@ -166,7 +162,6 @@ class SourceOffsetsTopicReader(TopicReader):
         return tuple(records), undecodable
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
         for message in messages:
@@ -225,7 +220,6 @@ class OffsetSyncsTopicReader(RecordWiseTopicReader):
 
     @property
     def keys(self) -> int:
-        """See TopicReader."""
         return len(self._last)
 
     def _fold(self, key: bytes, message: Message) -> None:
@@ -239,7 +233,6 @@ class OffsetSyncsTopicReader(RecordWiseTopicReader):
         self._last[key] = (message, history)
 
     def folded(self) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
         newest = sorted(self._last.values(), key=lambda item: item[0].offset() or 0)
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
@@ -296,7 +289,6 @@ class ListingTopicReader(RecordWiseTopicReader):
 
     @property
     def keys(self) -> int:
-        """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
     def _fold(self, key: bytes, message: Message) -> None:
@@ -366,7 +358,6 @@ class MirrorMakerTopicReader(RecordWiseTopicReader, Generic[_Record]):
 
     @property
     def keys(self) -> int:
-        """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
     def _fold(self, key: bytes, message: Message) -> None:

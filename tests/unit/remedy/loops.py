@@ -279,7 +279,6 @@ class Agency:
 
     @contextmanager
     def driver(self, plan: Plan):
-        """See PlanExecutor."""
         clock = self.connect.line
         rest = RestDriver(self.site, SINK_NAME, None, clock=clock, transport=self.door)
         client = ConnectClient(self.site, transport=self.door)

@@ -348,7 +348,6 @@ class RemoteRemediationService:
         self._client.close()
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """See RemediationService."""
         connectors = self._client.get("/connectors", _Connectors).connectors
         return frozenset(
             (connector.connect_cluster, connector.connector) for connector in connectors
@@ -357,17 +356,14 @@ class RemoteRemediationService:
     # --- plans -----------------------------------------------------------------------------------
 
     def plans(self, state: PlanStatus | None = None) -> tuple[PlanRow, ...]:
-        """See RemediationService."""
         query = {} if state is None else {"state": state.value}
         return self._client.get("/plans", _Plans, params=query).plans
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """See RemediationService."""
         reply = self._client.send("GET", _format_plan_path(plan_id), also=frozenset({404}))
         return self._client.decode(reply.body, PlanDetails) if reply.fine else None
 
     def propose(self, request: PlanRequest, _by: str) -> ProposalAnswer:
-        """See RemediationService."""
         body: dict[str, Any] = {
             "action": request.action.value,
             "connect_cluster": request.connect_cluster,
@@ -387,20 +383,16 @@ class RemoteRemediationService:
         return cast(ProposalAnswer, self._refusal(reply, ProposalAnswer))
 
     def approve(self, plan_id: str, sha256: str, _by: str, because: str) -> ApprovalAnswer:
-        """See RemediationService."""
         body = {"plan_sha256": sha256, "because": because}
         return cast(ApprovalAnswer, self._decide(plan_id, "approve", body, ApprovalAnswer))
 
     def reject(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
-        """See RemediationService."""
         return cast(DecisionAnswer, self._decide(plan_id, "reject", {"because": because}))
 
     def abort(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
-        """See RemediationService."""
         return cast(DecisionAnswer, self._decide(plan_id, "abort", {"because": because}))
 
     def resolve(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
-        """See RemediationService."""
         return cast(DecisionAnswer, self._decide(plan_id, "resolve", {"because": because}))
 
     def _decide(
@@ -432,17 +424,14 @@ class RemoteRemediationService:
     def ack_breaker(
         self, scope: str, _by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
-        """See RemediationService."""
         body = {"scope": scope, "because": because}
         reply = self._client.send("POST", "/breakers/ack", body, also=frozenset({404}))
         return ChangeRecorded() if reply.fine else RequestTargetNotFound()
 
     def switches(self) -> Switches:
-        """See RemediationService."""
         return self._client.get("/mode", Switches)
 
     def set_mode(self, mode: Mode, _by: str, because: str) -> ChangeRecorded | ProposalRefused:
-        """See RemediationService."""
         body = {"mode": mode.value, "because": because}
         reply = self._client.send("PUT", "/mode", body, also=frozenset({422}))
         if reply.fine:
@@ -450,37 +439,31 @@ class RemoteRemediationService:
         return cast(ProposalRefused, self._refusal(reply, ProposalRefused))
 
     def pause(self, until: float | None, _by: str, because: str) -> ChangeRecorded:
-        """See RemediationService."""
         end: dict[str, Any] = {"indefinite": True} if until is None else {"until": Moment(until)}
         self._client.send("POST", "/pause", {**end, "because": because})
         return ChangeRecorded()
 
     def unpause(self, _by: str, because: str) -> ChangeRecorded:
-        """See RemediationService."""
         self._client.send("POST", "/unpause", {"because": because})
         return ChangeRecorded()
 
     # --- journal, quarantine and backups ---------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """See RemediationService."""
         reply = self._client.send("GET", "/journal", params={"from_seq": str(from_seq)})
         lines = reply.body.splitlines()[:count_max]
         return tuple(self._client.decode(line, JournalLine) for line in lines)
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """See RemediationService."""
         verification = self._client.get("/journal/verify", _JournalVerification)
         if verification.intact:
             return JournalCheckPassed(records=verification.records)
         return JournalCheckFailed(said=verification.said)
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """See RemediationService."""
         return self._client.get("/quarantine", _QuarantineRows).quarantine
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """See RemediationService."""
         return self._client.get("/backups", _Backups).backups
 
 

@@ -73,20 +73,16 @@ class StepDispatcher:
         self._handlers = handlers
 
     def identity(self) -> str | None:
-        """See Driver."""
         return self._driver.identity()
 
     def offsets(self) -> DriverOffsets:
-        """See Driver."""
         return self._driver.offsets()
 
     def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """See Driver."""
         handler = self._handlers.get(type(step))
         return self._driver.inspect(step, frozen) if handler is None else handler.inspect(step)
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """See Driver."""
         handler = self._handlers.get(type(step))
         return self._driver.carry_out(step, frozen) if handler is None else handler.carry_out(step)
 
@@ -259,15 +255,12 @@ class KafkaSource:
         self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
 
     def cluster_id(self) -> str | None:
-        """See RecordSource."""
         return self._admin.cluster().cluster_id
 
     def topic_id(self, topic: str) -> str | None:
-        """See RecordSource."""
         return self._admin.topic_id_now(topic)
 
     def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """See RecordSource."""
         return self._reader.window(
             partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
         )

@@ -77,7 +77,6 @@ class FileQuarantine:
         self._clock = clock
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See QuarantineStore."""
         paths = self._paths(compute_key_id(skip_key))
         candidates = [_read_receipt(path, skip_key, sha256) for path in paths]
         receipts = [receipt for receipt in candidates if receipt is not None]
@@ -86,7 +85,6 @@ class FileQuarantine:
         return max(receipts, key=lambda receipt: receipt.at, default=None)
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
-        """See QuarantineStore."""
         sha256 = record.sha256
         stored = self.find(about.skip_key, sha256)
         if stored is not None:
@@ -461,7 +459,6 @@ class CombinedQuarantine:
         self.name = files.name if topic is None else topic.name
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        """See QuarantineStore."""
         receipt = self._files.find(skip_key, sha256)
         if receipt is None and self._topic is not None:
             return self._topic.find(skip_key, sha256)

@@ -313,7 +313,6 @@ class RestObservedStrimziDriver:
         return self._rest.offsets()
 
     def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """See Driver."""
         match step:
             case ToState(state=RequestedState.STOPPED):
                 # Strimzi's own inspection has the operator poll, which changes no offsets before.
