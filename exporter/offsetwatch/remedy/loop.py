@@ -389,7 +389,7 @@ class RemediationLoop:
         return lowest_mode(self._policy.mode, self.fleet.lowered_mode)
 
     def _refuse(self, tracked: TrackedIncident, evaluation: CaseEvaluation, *, would: bool) -> None:
-        """Record the refusal if its reasons differ from the last recorded ones.
+        """Record the refusal if its reasons or its advice differ from the last recorded ones.
 
         Reasons are compared by guard and answer, because their texts count seconds, and a reason
         for no plan by its first word.
@@ -400,7 +400,7 @@ class RemediationLoop:
             answers = (GuardAnswer(0, NO_PLAN, GuardResult.DENY, evaluation.said),)
         guards = tuple((answer.guard, answer.answer) for answer in answers)
         no_plan = evaluation.said.partition(":")[0]
-        reasons = (evaluation.action, self.mode, would, no_plan, *guards)
+        reasons = (evaluation.action, self.mode, would, no_plan, evaluation.recommend, *guards)
         if reasons == tracked.said:
             return
         tracked.said = reasons

@@ -279,6 +279,22 @@ def test_another_reason_why_no_record_is_identified_is_recorded(agency, monkeypa
     assert recorded == ["ambiguous_window: any of 3", *["not_failed_again: a"] * 2]
 
 
+def test_advice_that_comes_after_the_reasons_is_recorded(agency, monkeypatch):
+    advice: list[tuple[str, ...]] = [(), ("Set errors.tolerance=all.",)]
+
+    def refuse(*_: object) -> NoIdentification:
+        return NoIdentification("ambiguous_window", "any of 3", (), advice[0])
+
+    monkeypatch.setattr(FirstRecord, "find", refuse)
+    failing(agency)
+    recorded = []
+    for _ in range(2):
+        agency.go_on(30)
+        recorded.append(agency.refused()[-1].recommend)
+        del advice[:-1]
+    assert recorded == [(), advice[0]]
+
+
 def test_a_record_that_arrives_before_the_skip_is_considered_counts_as_growing_lag(agency):
     failing(agency, 1)
     agency.go_on(3)
