@@ -79,6 +79,7 @@ SIXTHS: Final[tuple[tuple[Mapping[str, int], ...], ...]] = (
             "tests/scenarios/test_healthy_day.py": 100,
             "tests/scenarios/test_scenarios.py": 80,
             "tests/scenarios/test_verdicts_over_time.py": 40,
+            "tests/real/test_schema_registry.py": 200,
         },
     ),
     (

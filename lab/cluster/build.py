@@ -14,6 +14,7 @@ from lab.databases.server import DatabaseServer
 from lab.processes.child import Child
 from lab.processes.java import java
 from lab.processes.ports import LOOPBACK
+from lab.registry import apicurio
 
 BROKERS = ("east", "west")
 WORKERS = ("connect-1", "connect-2")
@@ -94,8 +95,10 @@ class Builder:
         names = [database.name for database in self._databases]
         if self._options.jdbc_sink:
             names.append("jdbc")
-        if names:
-            folders = [plugin_path(each) for each in names]
+        folders = [plugin_path(each) for each in names]
+        if self._options.registry_converters:
+            folders.append(apicurio.plugin_path())
+        if folders:
             properties = properties_files.with_plugins(properties, folders)
         flags: tuple[str, ...] = ()
         if self._security is not None:

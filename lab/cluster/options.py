@@ -120,6 +120,12 @@ class LabOptions:
     start with it.
     """
 
+    registry_converters: bool = False
+    """
+    Adds Apicurio's converters to the workers (lab/registry), and no registry. Off, as Maven has to
+    bring them.
+    """
+
     on_demand: frozenset[str] = frozenset()
     """
     Workers that start() leaves out, by name: start_process() starts one when it is needed. None,

@@ -8,7 +8,7 @@ are held against.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -96,7 +96,7 @@ def produce_large(bootstrap: str, topic: str) -> None:
         raise LabError(f"large record to {topic}: {failures or 'not delivered'}")
 
 
-def produce_texts(bootstrap: str, topic: str, texts: list[str]) -> None:
+def produce_texts(bootstrap: str, topic: str, texts: Sequence[str | bytes]) -> None:
     """Records with these values in partition 0, in this order."""
     producer = Producer(settings(bootstrap, acks="all"))
     for value in texts:

@@ -1,0 +1,1 @@
+"""A schema registry on this machine, and the converters that ask it."""
