@@ -87,7 +87,7 @@ SIXTHS: Final[tuple[tuple[Mapping[str, int], ...], ...]] = (
             "tests/history/test_stream_real.py": 550,
         },
         {
-            "tests/real/test_remedy_kills.py": 400,
+            "tests/real/test_remedy_kills.py": 520,
             "tests/real/test_toolbox_kills.py": 120,
             "tests/unit/remedy/drivers/rest/test_driver_creation.py": 45,
             "tests/unit/remedy/execute/test_runner_faults.py": 25,

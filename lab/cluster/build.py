@@ -9,6 +9,7 @@ from lab.cluster import connector_configs, properties_files
 from lab.cluster.options import LabOptions, Ports
 from lab.cluster.secured import Security
 from lab.cluster.standalone_worker import STANDALONE, Solo
+from lab.databases import jdbc_source
 from lab.databases.debezium import plugin_path
 from lab.databases.server import DatabaseServer
 from lab.processes.child import Child
@@ -96,6 +97,8 @@ class Builder:
         if self._options.jdbc_sink:
             names.append("jdbc")
         folders = [plugin_path(each) for each in names]
+        if self._options.jdbc_source:
+            folders.append(jdbc_source.plugin_path(self._classpath))
         if self._options.registry_converters:
             folders.append(apicurio.plugin_path())
         if folders:

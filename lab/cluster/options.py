@@ -120,6 +120,12 @@ class LabOptions:
     start with it.
     """
 
+    jdbc_source: bool = False
+    """
+    Adds a source with the offsets of the JDBC source connectors to the workers, and no connector.
+    Off, as it takes a compiler.
+    """
+
     registry_converters: bool = False
     """
     Adds Apicurio's converters to the workers (lab/registry), and no registry. Off, as Maven has to

@@ -6,6 +6,7 @@ read, approve what is proposed, and start again what has failed.
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -14,14 +15,10 @@ from lab.cluster.lab import Lab
 from lab.errors import LabError
 from lab.kills import journal_reader
 from lab.kills.journal_reader import JournalReader, Plan
-from lab.kills.poisoned_connectors import JsonSink, NumberSource, Poisoned
+from lab.kills.poisoned_connectors import Poisoned
 from lab.product.offsetwatch import Product
-from lab.stories.sinks import Sink
 from lab.waiting import NotYet
 
-# Two: where a third fails alike within ten minutes, or goes down with its worker, nothing is
-# skipped for a while, and that is as it should be.
-SINK, SOURCE = "kills-a", "kills-b"
 # So far apart two bad records are two accidents; closer they would open the breaker.
 BEHIND: Final = 120
 RESTARTS_S: Final = 4.0
@@ -36,7 +33,9 @@ class Operator:
     plan is carried out. A thread of its own, so that none of it waits for a kill.
     """
 
-    def __init__(self, lab: Lab, product: Product, state: Path) -> None:
+    def __init__(
+        self, lab: Lab, product: Product, state: Path, poisoned: Mapping[str, Poisoned]
+    ) -> None:
         self.bad: set[tuple[str, int]] = set()
         self.good: Counter[str] = Counter()
         self.helped: dict[str, str] = {}
@@ -48,10 +47,7 @@ class Operator:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="lab-person", daemon=True)
         self.broken: str | None = None
-        self.poisoned: dict[str, Poisoned] = {
-            SINK: JsonSink(Sink(lab, SINK)),
-            SOURCE: NumberSource(lab, SOURCE),
-        }
+        self.poisoned = poisoned
 
     def start(self) -> None:
         """All have taken their first records when this returns."""

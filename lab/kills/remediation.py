@@ -31,9 +31,11 @@ from lab.errors import LabError
 from lab.kills import journal_reader, seeded_kills
 from lab.kills.journal_reader import JournalReader, Plan
 from lab.kills.operators import VERB_S_MAX, Operator
+from lab.kills.poisoned_connectors import JsonSink, NumberSource, Poisoned, RowSource
 from lab.kills.seeded_kills import commit, counts
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
+from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until
 
 DAEMON, WORKER = "daemon", "worker"
@@ -55,7 +57,7 @@ tick_s: 0.2
 ends_s: 1.0
 judge: {{interval_s: 2}}
 state_dir: {state}
-sources: [{{name: files, kind: file, interval: 1s, connectors: [{{connect: lab}}]}}]
+sources: [{sources}]
 remedy:
   mode: propose
   repeat: {{failures: 2, span_s: 0, restarts: 1}}
@@ -69,6 +71,13 @@ remedy:
   quarantine: {{kafka: east}}
   stop_on: []
 """
+FILES: Final = "{name: files, kind: file, interval: 1s, connectors: [{connect: lab}]}"
+TABLES: Final = (
+    "{{name: shop, kind: sql, interval: 1s, dsn_file: {dsn}, connectors: [{{connect: lab}}]}}"
+)
+# Two: where a third fails alike within ten minutes, or goes down with its worker, nothing is
+# skipped for a while, and that is as it should be.
+SINK, SOURCE = "kills-a", "kills-b"
 POLL: Final = "poll: {state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 5.0}"
 
 
@@ -144,8 +153,15 @@ class Report:
         return not (self.lost or self.wrong) and self.quarantined > 0 and self.kills.total() > 0
 
 
-def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Report:
-    """Poison, kill, wait until everything has come to rest, judge."""
+def run(
+    lab: Lab, directory: Path, *, seed: int, kills: int, workers: int, table: bool = False
+) -> Report:
+    """
+    Poison, kill, wait until everything has come to rest, judge.
+
+    table       of a source that reads a table of PostgreSQL, instead of a sink and of one that
+                reads a file
+    """
     began = time.monotonic()
     report = Report(seed=seed, commit=commit())
     state = directory / "state"
@@ -154,10 +170,10 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Re
         lab,
         directory=directory,
         port=free_port(),
-        extra=EXTRA.format(state=state),
+        extra=EXTRA.format(state=state, sources=_sources(lab) if table else FILES),
         connect_extra=f"{POLL}, worker_properties_file: {worker}",
     )
-    person = Operator(lab, product, state)
+    person = Operator(lab, product, state, _poisoned(lab, table=table))
     try:
         product.start_daemon()
         person.start()
@@ -178,6 +194,16 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Re
         product.stop()
     report.seconds = time.monotonic() - began
     return report
+
+
+def _sources(lab: Lab) -> str:
+    return TABLES.format(dsn=lab.postgres.watcher_file)
+
+
+def _poisoned(lab: Lab, *, table: bool) -> Mapping[str, Poisoned]:
+    if table:
+        return {SOURCE: RowSource(lab, SOURCE)}
+    return {SINK: JsonSink(Sink(lab, SINK)), SOURCE: NumberSource(lab, SOURCE)}
 
 
 def compare(
@@ -325,9 +351,11 @@ class _Arena:
 _AT_WORK: Final = frozenset({journal_reader.APPROVED, journal_reader.OPEN, journal_reader.PARKED})
 
 
-def lab_and_folder() -> AbstractContextManager[tuple[Lab, Path]]:
+def lab_and_folder(*, table: bool = False) -> AbstractContextManager[tuple[Lab, Path]]:
     """A lab and a folder as run() wants them; ended and removed afterwards."""
-    options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
+    options = LabOptions(
+        offset_flush_interval_ms=1000, connectors=False, postgres=table, jdbc_source=table
+    )
     return seeded_kills.lab_and_folder("remedy-kills", options)
 
 

@@ -31,3 +31,16 @@ def test_no_record_is_lost_when_the_daemon_dies_inside_a_plan(lab: Lab, tmp_path
 def test_no_record_is_lost_and_no_connector_forgotten_when_the_daemon_dies_inside_plans() -> None:
     with remediation.lab_and_folder() as (lab, directory):
         check(lab, directory, 10)
+
+
+# It dies at the copy of the row, and as the connector is to run again.
+ROW_SEED = 15
+
+
+@pytest.mark.full
+def test_no_row_of_a_table_is_lost_when_the_daemon_dies_inside_plans() -> None:
+    with remediation.lab_and_folder(table=True) as (lab, directory):
+        report = remediation.run(lab, directory, seed=ROW_SEED, kills=2, workers=0, table=True)
+
+    assert report.kills == {remediation.DAEMON: 2}, "\n".join(report.lines())
+    assert report.sound, "\n".join(report.lines())
