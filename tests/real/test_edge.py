@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from functools import partial
 
 import pytest
@@ -183,6 +185,61 @@ def test_a_dead_upstream_broker_takes_lag_down_and_what_does_not_depend_on_it_st
         lab.start_process("west")
     becomes(product, 1, "input_up", kind="log_ends", kafka="west")
     becomes(product, 0, "mm2_replication_lag_records")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reading", [(), ("--direct",)], ids=["daemon", "direct"])
+def test_one_frozen_cluster_is_named_and_the_other_is_shown_whole(
+    lab: Lab, product: Product, reading: tuple[str, ...]
+) -> None:
+    lab.append_lines(3)
+    lab.produce("west", "orders", 3)
+    position = {"connector": "file-source"}
+    eventually(
+        product, "its position", lambda: samples(product, "source_offset_position", **position)
+    )
+    await_replicated(lab, product)
+    os.kill(lab.pids["west"], signal.SIGSTOP)
+    try:
+        becomes(product, 0, "input_up", kind="log_ends", kafka="west")
+        status = json.loads(product.cli("status", "--json", *reading, status=1))
+        assert {unread["cluster"] for unread in status["unread"]} == {"west"}
+        assert status["unread"][0]["address"] == lab.west
+        served = product.get("/api/v1/connectors")["connectors"]
+        names = {entry["name"] for entry in served}
+        assert {entry["name"] for entry in status["connectors"]["connectors"]} == names
+        healthy = json.loads(product.cli("explain", "file-source", "--json", *reading))
+        assert (healthy["unread"], healthy["problems"]) == ([], [])
+        assert healthy["source_partitions"]
+    finally:
+        os.kill(lab.pids["west"], signal.SIGCONT)
+    becomes(product, 1, "input_up", kind="log_ends", kafka="west")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reading", [(), ("--direct",)], ids=["daemon", "direct"])
+def test_positions_are_listed_while_connect_is_down(
+    lab: Lab, product: Product, reading: tuple[str, ...]
+) -> None:
+    lab.append_lines(3)
+    lab.produce("west", "orders", 3)
+    position = {"connector": "file-source"}
+    eventually(
+        product, "its position", lambda: samples(product, "source_offset_position", **position)
+    )
+    await_replicated(lab, product)
+    expected = json.loads(product.cli("offsets", "list", "--json"))["lab"]
+    lab.kill("connect-1")
+    try:
+        becomes(product, 0, "input_up", kind="connect_rest", connect_cluster="lab")
+        listed = json.loads(product.cli("offsets", "list", "--json", *reading, status=1))["lab"]
+        for name in ("mm2-source", "file-source"):
+            assert sorted(map(json.dumps, listed[name])) == sorted(map(json.dumps, expected[name]))
+    finally:
+        lab.start_process("connect-1")
+    becomes(product, 1, "input_up", kind="connect_rest", connect_cluster="lab")
+    lab.wait_running("mm2-source")
+    lab.wait_running("file-sink")
 
 
 def test_the_output_parses_in_both_formats(product: Product) -> None:
