@@ -51,7 +51,7 @@ from offsetwatch.model.offsets import (
     SourceOffset,
     Undecodable,
 )
-from offsetwatch.model.topology import TopicKind
+from offsetwatch.model.topology import TopicKind, is_topic_name
 from tests.unit.decode.golden import records, rest_body
 
 GOLDEN = {
@@ -351,9 +351,10 @@ def _as_envelope(raw: bytes) -> bytes:
 
 WRITTEN = st.sampled_from([bytes, _as_json, _as_envelope])
 NATURAL = st.integers(0, 2**63 - 1)
+TOPICS = st.text("aZ09._-", min_size=1, max_size=20).filter(is_topic_name)
 
 
-@given(TEXT, TEXT, st.integers(0, 2**31 - 1), NATURAL, NATURAL, TEXT, WRITTEN)
+@given(TEXT, TOPICS, st.integers(0, 2**31 - 1), NATURAL, NATURAL, TEXT, WRITTEN)
 def test_a_checkpoint_means_what_was_written(group, topic, number, up, down, metadata, written):
     key = _string(group) + _string(topic) + struct.pack(">i", number)
     value = struct.pack(">hqq", 0, up, down) + _string(metadata)

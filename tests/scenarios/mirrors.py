@@ -149,7 +149,9 @@ class Mirror(Connector):
     def partitions(self) -> list[TopicPartition]:
         if self.assigned is None:
             return partitions_of(self.upstream, self.topics)
-        there = partitions_of(self.upstream, sorted({at.topic for at in self.assigned}))
+        there = partitions_of(
+            self.upstream, sorted({partition.topic for partition in self.assigned})
+        )
         return [partition for partition in self.assigned if partition in there]
 
     def remote(self, partition: TopicPartition) -> Log:

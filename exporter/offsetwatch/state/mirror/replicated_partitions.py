@@ -199,7 +199,9 @@ class UnassignedPartitions:
         numbers: dict[str, int] = {}
         if filtered is not None and flow.refresh_s is not None:
             numbers |= filtered.selected
-        numbers |= {topic: counts.get(topic, 0) for topic in {at.topic for at in assigned}}
+        numbers |= {
+            topic: counts.get(topic, 0) for topic in {partition.topic for partition in assigned}
+        }
         partitions = (
             TopicPartition(topic, number)
             for topic in sorted(filter(wants_topic, numbers))

@@ -265,7 +265,9 @@ class Replication:
         for flow in self.flows if self._flows_of[of] == 1 else ():
             filtered = self._unassigned.filtered(flow) if flow.connector_key == of else None
             if filtered is not None and self._are_ends_live(flow, now):
-                rejected = filtered.rejected.intersection(at.topic for at in partitions)
+                rejected = filtered.rejected.intersection(
+                    partition.topic for partition in partitions
+                )
         return rejected
 
     def _are_ends_live(self, flow: MirrorFlow, now: float) -> bool:

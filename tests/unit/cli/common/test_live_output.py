@@ -20,11 +20,17 @@ from offsetwatch.cli.common.live_output import iterate_with_progress, show_progr
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.changed import replace
-from tests.unit.cli.common.test_document_source import build_snapshot, clusters, config, daemon
+from tests.unit.cli.common.test_document_source import (
+    build_snapshot,
+    clusters,
+    config,
+    daemon,
+    stamps,
+)
 from tests.unit.serve.documents.test_findings import JUDGED
 from tests.unit.state.worlds import FILE, files
 
-__all__ = ["clusters", "daemon"]  # fixtures
+__all__ = ["clusters", "daemon", "stamps"]  # fixtures
 
 
 class Terminal(io.StringIO):

@@ -81,7 +81,7 @@ def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
         if not failed:
             continue
         numbers = {task.number for task in failed}
-        running = any(at.state == "running" and at.number not in numbers for at in view.tasks)
+        running = any(task.state == "running" and task.number not in numbers for task in view.tasks)
         total = len(numbers | {task.number for task in view.tasks})
         first = failed[0]
         first_key = (*key, first.number)
